@@ -429,6 +429,7 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
         .nfs_version = server->version->number,
         .probe = probe_path,
         .close_idle = rpc_close_idle,
+        .answers = rpc_answers,
         .takes_any_port = takes_any_port,
     };
     struct net_server *net;

@@ -16,6 +16,7 @@
 #include "run/said.h"
 #include "stats/count.h"
 #include "net/balance.h"
+#include "net/fewer.h"
 #include "net/health.h"
 #include "net/pool.h"
 #include "sys/critical.h"
@@ -25,8 +26,9 @@
 
 enum {
     PROBE_FIRST_MS = 100,
-    PROBE_PAUSE_MS = 3000, /* at most: a path that works again is missed */
-    SUSPECT_EVERY_MS = 500,
+    PROBE_PAUSE_MS = 3000,  /* at most: a path that works again is missed */
+    SUSPECT_EVERY_MS = 500, /* doubled for each time that nobody answered, */
+    UNHEARD_MOST = 3,       /* so often */
     DRAIN_EVERY_MS = 100,
     SAY_EVERY_S = 60,
     DAY_S = 86400,
@@ -79,6 +81,12 @@ bool net_path_other_heard(const struct net_path *path, uint64_t since_ns)
             return true;
     }
     return false;
+}
+
+void net_channel_heard(struct net_channel *channel, uint64_t now_ns)
+{
+    atomic_store_explicit(&channel->heard_ns, now_ns, memory_order_relaxed);
+    net_path_heard(channel->path, now_ns);
 }
 
 void net_path_heard(struct net_path *path, uint64_t now_ns)
@@ -166,6 +174,7 @@ void net_path_show(struct net_path *path)
     uint64_t down_ns = path->down_since_ns, up_ns = path->up_ns;
     uint64_t silence_ns = path->silence_ns, silence_over_ns = path->silence_over_ns;
     uint64_t silent_ns = atomic_load(&path->silent_ns);
+    unsigned answering = path->answering;
     pthread_mutex_unlock(&path->server->lock);
     enum directnfs_channel_state state = DIRECTNFS_CHANNEL_UP;
     const char *reason = "";
@@ -181,6 +190,10 @@ void net_path_show(struct net_path *path)
     } else if (silent_ns != 0) {
         state = DIRECTNFS_CHANNEL_SILENT;
         reason = "calls wait, no reply";
+    } else if (answering > 0) {
+        snprintf(was, sizeof(was), "answers on %u connection%s only", answering,
+                 answering == 1 ? "" : "s");
+        reason = was;
     } else if (silence_over_ns > up_ns) {
         snprintf(was, sizeof(was), "was silent %.1f s", (double)silence_ns / 1e9);
         reason = was;
@@ -241,7 +254,7 @@ static void say_down(const struct net_path *path, enum news news, const char *wh
 
 static void *run(void *unused);
 
-static void kick(void)
+void net_health_kick(void)
 {
     pthread_mutex_lock(&health.lock);
     if (!health.running)
@@ -257,18 +270,23 @@ void net_server_want_more(struct net_server *server)
         atomic_load_explicit(&server->more_wanted, memory_order_relaxed) ||
         atomic_exchange(&server->more_wanted, true))
         return;
-    kick();
+    net_health_kick();
 }
 
 void net_path_suspect(struct net_path *path, uint64_t now_ns)
 {
     struct net_server *server = path->server;
     uint64_t suspected = atomic_load(&server->suspected_ns);
-    if (server->path_count < 2 || now_ns - suspected < SUSPECT_EVERY_MS * MS_NS ||
+    unsigned unheard = atomic_load(&server->unheard);
+    uint64_t pause_ms = (uint64_t)SUSPECT_EVERY_MS
+                        << (unheard < UNHEARD_MOST ? unheard : UNHEARD_MOST);
+    if (pause_ms > PROBE_PAUSE_MS)
+        pause_ms = PROBE_PAUSE_MS;
+    if (!server->options.probe || now_ns - suspected < pause_ms * MS_NS ||
         !atomic_compare_exchange_strong(&server->suspected_ns, &suspected, now_ns))
         return;
-    atomic_store(&server->more_wanted, true);
-    kick();
+    atomic_store(&server->more_wanted, server->path_count > 1);
+    net_health_kick();
 }
 
 bool net_path_failed(struct net_path *path, const char *why)
@@ -279,6 +297,7 @@ bool net_path_failed(struct net_path *path, const char *why)
     bool was_up = path_state(path) == NET_PATH_UP;
     if (path_state(path) != NET_PATH_REFUSED)
         atomic_store(&path->state, NET_PATH_DOWN);
+    bool other_reason = path->why != why;
     path->why = why;
     if (was_up) {
         path->down_since_ns = now;
@@ -289,12 +308,13 @@ bool net_path_failed(struct net_path *path, const char *why)
     enum news news = news_of(path);
     pthread_mutex_unlock(&server->lock);
     say_down(path, news, why);
+    if (was_up || other_reason)
+        net_path_show(path);
     if (!was_up)
         return false;
-    net_path_show(path);
     if (server->path_count > 1) {
         atomic_store(&server->more_wanted, true);
-        kick();
+        net_health_kick();
     }
     return true;
 }
@@ -364,10 +384,12 @@ static int probe(struct net_path *path)
     return result;
 }
 
-/* Is it this path's turn to be probed? *due becomes the time when it is, if that is earlier. */
+/* Is it this path's turn to be probed? *due becomes the time when it is, if that is earlier. To the
+ * only path who has calls connects himself. */
 static bool is_due(struct net_path *path, uint64_t now, uint64_t *due)
 {
-    if (path_state(path) == NET_PATH_REFUSED || atomic_load(&path->offline))
+    if (path_state(path) == NET_PATH_REFUSED || atomic_load(&path->offline) ||
+        path->server->path_count == 1)
         return false;
     bool down = path_state(path) == NET_PATH_DOWN;
     if (!down && (atomic_load(&path->proven) || !atomic_load(&path->server->more_wanted)))
@@ -383,6 +405,7 @@ static bool is_due(struct net_path *path, uint64_t now, uint64_t *due)
 /* A path that is being asked, together with others. */
 struct probing {
     struct net_path *path;
+    bool open; /* one of its open connections will do */
     int result;
     _Atomic uint32_t *left; /* futex: how many of them are not done */
 };
@@ -392,7 +415,7 @@ static void *probe_one(void *argument)
     struct probing *self = argument;
     _Atomic uint32_t *left = self->left;
     sys_critical_enter(); /* for ever: calls made here are the library's own */
-    self->result = probe(self->path);
+    self->result = self->open && net_path_answers(self->path) ? 0 : probe(self->path);
     if (atomic_fetch_sub(left, 1) == 1)
         sys_futex(left, FUTEX_WAKE_PRIVATE, 1, NULL);
     return NULL;
@@ -430,9 +453,17 @@ static void note_probe(struct net_path *path, int result)
     pthread_mutex_unlock(&server->lock);
 }
 
+/* What can be asked whether the server answers: the only path though it is down, as it may accept a
+ * connection and be silent on it. */
+static bool is_asked(const struct net_path *path)
+{
+    return net_path_usable(path) || path->server->path_count == 1;
+}
+
 /*
- * A path is silent. Those that are to take over its calls must have answered since; a path that
- * does not, while another does, is down. When none does it is the server that is silent.
+ * A path, or a connection of it, is silent. Those that are to take over its calls must have
+ * answered since: a connection that is open and idle, or else a new one. A path that does not
+ * answer, while another does, is down. When none does it is the server that is silent.
  */
 static void ask_others(struct net_server *server, uint64_t suspected_ns)
 {
@@ -441,17 +472,18 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
     bool heard = false;
     for (unsigned i = 0; i < server->path_count; i++) {
         struct net_path *path = &server->paths[i];
-        if (!net_path_usable(path))
+        if (!is_asked(path))
             continue;
         if (atomic_load(&path->heard_ns) >= suspected_ns) {
             heard = true;
             continue;
         }
-        probings[count++].path = path;
+        probings[count++] = (struct probing){.path = path, .open = true};
     }
     probe_all(probings, count);
     for (unsigned i = 0; i < count; i++)
         heard = heard || probings[i].result == 0;
+    atomic_store(&server->unheard, heard ? 0 : atomic_load(&server->unheard) + 1);
     for (unsigned i = 0; i < count && heard; i++) {
         const struct probing *asked = &probings[i];
         if (asked->result != 0 && asked->result != -EAGAIN &&
@@ -472,8 +504,9 @@ static void visit(struct net_server *server, uint64_t *due)
     struct probing probings[NET_PATHS_MAX];
     unsigned count = 0;
     for (unsigned i = 0; i < server->path_count; i++) {
+        net_path_ask_silenced(&server->paths[i], due);
         if (is_due(&server->paths[i], sys_now_ns(), due))
-            probings[count++].path = &server->paths[i];
+            probings[count++] = (struct probing){.path = &server->paths[i]};
     }
     probe_all(probings, count);
     for (unsigned i = 0; i < count; i++)
@@ -515,7 +548,8 @@ static void *run(void *unused)
 
 void net_health_enter(struct net_server *server)
 {
-    run_offline_open();
+    if (server->path_count > 1)
+        run_offline_open();
     pthread_mutex_lock(&health.lock);
     server->next = health.servers;
     health.servers = server;

@@ -12,8 +12,9 @@ bool net_path_has_other(const struct net_path *path);
 bool net_path_other_heard(const struct net_path *path, uint64_t since_ns);
 /* Something was received over it at this time. */
 void net_path_heard(struct net_path *path, uint64_t now_ns);
-/* No replies, though calls wait: asks the other paths, in a thread of our own, whether they answer.
- */
+void net_channel_heard(struct net_channel *channel, uint64_t now_ns);
+/* No replies over a connection, though calls wait: asks the other paths and connections, in a
+ * thread of our own, whether they answer; the more rarely the longer nobody does. */
 void net_path_suspect(struct net_path *path, uint64_t now_ns);
 /* The path does not work, for a reason that completes a sentence. True if it was up. Others are
  * probed in a thread of our own until they work again. */
@@ -34,8 +35,10 @@ bool net_server_may_say(struct net_server *server, unsigned interval_s);
 
 /* Shows the path's state, and why it is or was so, in the statistics. */
 void net_path_show(struct net_path *path);
-/* A server with several paths is made, and goes (waits while it is looked after; a second time: no
- * effect). */
+/* The thread that probes shall look what there is to do. */
+void net_health_kick(void);
+/* A server that can be probed is made, and goes (waits while it is looked after; a second time, and
+ * of another one: no effect). */
 void net_health_enter(struct net_server *server);
 void net_health_leave(struct net_server *server);
 

@@ -42,6 +42,9 @@ struct net_channel {
     _Atomic uint64_t connected_ns;         /* when it was made (CLOCK_MONOTONIC) */
     uint64_t looked_ns;                    /* ports.c: when it was last asked who waits for it */
     _Atomic uint64_t failed_ns;   /* when connecting failed, or brought nothing, if it last did */
+    _Atomic uint64_t heard_ns;    /* when something was last received */
+    _Atomic bool silenced;        /* it was silent from the first, while others are answered: not to
+                                     be used. fewer.c; changed under server->lock */
     _Atomic unsigned outstanding; /* calls in flight; kept by src/rpc */
     _Atomic uint64_t outstanding_bytes; /* that they carry: see net_load_add() */
     uint64_t oldest_ns;     /* when its oldest call was sent, if that waits long: silence.c */
@@ -80,11 +83,17 @@ struct net_path {
     _Atomic uint64_t heard_ns;      /* when something was last received */
     _Atomic uint64_t silent_ns; /* since when calls wait and nothing comes, if they do: silence.c */
     _Atomic uint64_t up_ns;     /* when it last came up */
-    uint64_t down_since_ns;     /* under server->lock */
-    uint64_t probe_ns;          /* when the next probe is due; under server->lock */
-    unsigned probes;            /* that failed since it is down; under server->lock */
-    const char *why;            /* it is down, or was; under server->lock */
-    bool said;                  /* on the log, by this process or another; under server->lock */
+    _Atomic uint64_t
+        patient_ns; /* until then one that answers may be silent for long: rpc/failover.c */
+    _Atomic unsigned silenced; /* channels that are; changed under server->lock, */
+    unsigned answering;        /* which guards what follows: how many are not, if that was said; */
+    unsigned retries;          /* that failed since, */
+    uint64_t retry_ns;         /* and when the next one is due */
+    uint64_t down_since_ns;    /* under server->lock */
+    uint64_t probe_ns;         /* when the next probe is due; under server->lock */
+    unsigned probes;           /* that failed since it is down; under server->lock */
+    const char *why;           /* it is down, or was; under server->lock */
+    bool said;                 /* on the log, by this process or another; under server->lock */
     uint64_t silence_ns, silence_over_ns; /* how long it last was silent, until when; likewise */
     struct net_load load;
     struct directnfs_path_stats *stats;
@@ -98,7 +107,8 @@ struct net_server_options {
     enum net_port port_policy;
     unsigned reconnect_max_s;      /* longest pause between attempts to connect */
     unsigned retransmit_timeout_s; /* silence after which a connection is given up */
-    unsigned path_timeout_ms;      /* the same, while another path of the server answers */
+    unsigned path_timeout_ms;      /* of a path, while another one of the server answers; half of it
+                                      of a connection, while another one of the path does. 0: none */
     unsigned silence_warning_ms;   /* of the server, until that is on the log; 0: never */
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
     unsigned nfs_version;          /* in which it is asked whether it lives; 0: any */
@@ -108,13 +118,17 @@ struct net_server_options {
      * Asks over a connection of its own whether the path answers, and unless it is `proven`,
      * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told
      * now), -EADDRINUSE (nor, as no local port is left), or -errno. Called by several threads at
-     * once for several paths. May be NULL for a server with one path; the paths beside the first
-     * are used only after it said 0.
+     * once for several paths. May be NULL for a server with one path, of which a connection that is
+     * silent is not given up early then; the paths beside the first are used only after it said 0.
      */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
     /* Closes the channel's connection by net_channel_retire(), unless it is in use, or brought
      * something in the last `idle_ns`: false. */
     bool (*close_idle)(struct net_channel *channel, uint64_t idle_ns);
+    /* Does the channel answer a ping within the time? Not asked, and false, if it is in use.
+     * `connect`: connects one that is not connected, and closes it if it does not answer. May be
+     * NULL, as close_idle. */
+    bool (*answers)(struct net_channel *channel, bool connect, int timeout_ms);
     /* Asks over a connection from a port above 1023 whether the server answers such. May be NULL,
      * as close_idle. */
     bool (*takes_any_port)(struct net_path *path, int timeout_ms);
@@ -145,12 +159,13 @@ struct net_server {
     bool giving_back, leaving; /* its thread runs; it shall end: under `lock` */
 
     /* health.c */
-    struct net_server *next;       /* of those with several paths */
+    struct net_server *next;       /* of those that can be probed */
     _Atomic uint32_t paths_seen;   /* run_offline_generation() that `offline` is of */
     _Atomic bool draining;         /* connections of paths that are offline may be open */
     _Atomic bool more_wanted;      /* one path is not enough: the others shall be proven */
     _Atomic uint64_t suspected_ns; /* when a path fell silent: do the others answer? */
     uint64_t asked_ns;             /* the last `suspected_ns` that they were asked for */
+    _Atomic unsigned unheard;      /* times in a row that nobody answered then */
     _Atomic uint64_t said_ns;      /* when waiting was last said on the log */
     _Atomic uint64_t waiting_ns;   /* since when, if somebody said so and nothing was heard since */
 };

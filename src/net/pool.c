@@ -30,8 +30,7 @@ static struct directnfs_channel_stats hidden_stats;
 
 void net_server_leave(struct net_server *server)
 {
-    if (server->path_count > 1)
-        net_health_leave(server);
+    net_health_leave(server);
     net_ports_leave(server);
 }
 
@@ -105,7 +104,7 @@ int net_server_create(const struct net_server_options *options, const struct net
         sys_free(server);
         return -ENOMEM;
     }
-    if (count > 1)
+    if (count > 1 || options->probe)
         net_health_enter(server);
     *out = server;
     return 0;
@@ -117,7 +116,8 @@ int net_server_create(const struct net_server_options *options, const struct net
 static bool channel_failed(const struct net_channel *channel)
 {
     uint64_t failed_ns = atomic_load_explicit(&channel->failed_ns, memory_order_relaxed);
-    return failed_ns != 0 && sys_now_ns() - failed_ns < FAILED_NS;
+    return (failed_ns != 0 && sys_now_ns() - failed_ns < FAILED_NS) ||
+           atomic_load_explicit(&channel->silenced, memory_order_relaxed);
 }
 
 /* The reserve has enough calls in flight, which are like this one as far as we know. */
@@ -133,13 +133,20 @@ bool net_channel_has_room(const struct net_channel *channel, size_t bytes)
            !channel_failed(channel);
 }
 
+bool net_channel_is_heard(const struct net_channel *channel, uint64_t since_ns)
+{
+    return atomic_load_explicit(&channel->fd, memory_order_relaxed) >= 0 &&
+           atomic_load_explicit(&channel->heard_ns, memory_order_relaxed) > since_ns;
+}
+
 bool net_channel_has_sister(const struct net_channel *channel)
 {
     struct net_server *server = channel->server;
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         const struct net_channel *other = server->channels[i];
-        if (other != channel && other->path == channel->path && other->fd >= 0)
+        if (other != channel && other->path == channel->path && other->fd >= 0 &&
+            !atomic_load_explicit(&other->silenced, memory_order_relaxed))
             return true;
     }
     return false;
@@ -149,6 +156,17 @@ bool net_channel_has_other(const struct net_channel *channel)
 {
     return (!net_path_usable(channel->path) && net_path_has_other(channel->path)) ||
            (channel_failed(channel) && net_channel_has_sister(channel));
+}
+
+/* Bits above what a channel has to do, so that one without them goes before it. Where the server is
+ * silent on some connections, one that brought an answer is better than a new one. */
+static uint64_t rank(const struct net_channel *channel, bool failed, bool kept_free)
+{
+    uint64_t rank = (uint64_t)failed << 62 | (uint64_t)kept_free << 61;
+    if (atomic_load_explicit(&channel->path->silenced, memory_order_relaxed) > 0)
+        rank |= (uint64_t)atomic_load_explicit(&channel->silenced, memory_order_relaxed) << 63 |
+                (uint64_t)!net_channel_is_heard(channel, channel->connected_ns) << 60;
+    return rank;
 }
 
 /*
@@ -179,7 +197,7 @@ static struct net_channel *least_busy(struct net_path *path, size_t bytes, bool 
             busy +=
                 (atomic_load_explicit(&channel->outstanding_bytes, memory_order_relaxed) / NET_BULK)
                 << 32;
-        busy |= (uint64_t)failed << 63 | (uint64_t)kept_free << 62;
+        busy |= rank(channel, failed, kept_free);
         any_failed = any_failed || failed;
         if (!best || busy < least) {
             best = channel;
@@ -289,6 +307,8 @@ void net_channel_failed(struct net_channel *channel, const char *why)
     struct net_path *path = channel->path;
     uint64_t now = sys_now_ns();
     atomic_store(&channel->failed_ns, now);
+    if (atomic_load(&channel->silenced)) /* it was the connection before, too */
+        return;
     if (now - atomic_load(&path->heard_ns) > HEARD_NS || !net_channel_has_other(channel))
         net_path_failed(path, why);
 }
@@ -411,6 +431,8 @@ static void path_after_fork(struct net_path *path)
     if (atomic_load(&path->state) == NET_PATH_DOWN)
         atomic_store(&path->state, NET_PATH_UP);
     path->said = false;
+    atomic_store(&path->silenced, 0);
+    path->answering = path->retries = 0;
     atomic_store(&path->silent_ns, 0);
     atomic_store(&path->load.outstanding_bytes, 0);
     pthread_mutex_init(&path->load.lock, NULL);
@@ -421,6 +443,7 @@ void net_server_after_fork(struct net_server *server)
     pthread_mutex_init(&server->lock, NULL);
     atomic_store(&server->more_wanted, false);
     atomic_store(&server->said_ns, 0);
+    atomic_store(&server->unheard, 0);
     server->giving_back = false;
     for (unsigned i = 0; i < server->path_count; i++)
         path_after_fork(&server->paths[i]);
@@ -432,6 +455,7 @@ void net_server_after_fork(struct net_server *server)
         channel->local_port = 0;
         atomic_store(&channel->turn_over, false);
         atomic_store(&channel->failed_ns, 0);
+        atomic_store(&channel->silenced, false);
         atomic_store(&channel->outstanding, 0);
         atomic_store(&channel->outstanding_bytes, 0);
         channel->oldest_ns = 0;

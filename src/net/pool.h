@@ -39,6 +39,8 @@ void net_server_after_fork(struct net_server *server);
 /* Calls of the channel can go over another: its path is not usable and another is, or it failed
  * while others of its path work. */
 bool net_channel_has_other(const struct net_channel *channel);
+/* It is connected, and something was received over it since then. */
+bool net_channel_is_heard(const struct net_channel *channel, uint64_t since_ns);
 /* Another channel of the same path is connected, as far as is known. */
 bool net_channel_has_sister(const struct net_channel *channel);
 /* The server ended a connection that had brought nothing: it limits them, or does not work behind

@@ -104,6 +104,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     transport->received_ns = sys_now_ns();
     transport->connecting_ns = 0;
     transport->connected = true;
+    rpc_prove(transport, transport->received_ns);
     return 0;
 }
 
@@ -201,7 +202,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         return;
     }
     transport->received_ns = now;
-    net_path_heard(transport->channel->path, now);
+    net_channel_heard(transport->channel, now);
     stats_add_locked(&transport->channel->stats->received_bytes, (uint64_t)got);
     struct rpc_receiver_owner owner = {rpc_call_sent, rpc_call_answered, transport};
     int result = rpc_receiver_received(receiver, (size_t)got, &owner);

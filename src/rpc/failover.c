@@ -4,6 +4,7 @@
 #include "stats/count.h"
 #include "rpc/message.h"
 #include "rpc/transport.h"
+#include "net/fewer.h"
 #include "net/health.h"
 #include "net/pool.h"
 #include "net/silence.h"
@@ -17,6 +18,11 @@ enum { NFS_PROGRAM = 100003, NFS_VERSION = 3 };
 
 #define USUAL_MOST_NS (4 * SECOND_NS)
 #define LOOK_AGAIN_NS (200 * MS_NS) /* while one call waits and others are answered */
+#define PATIENT_NS    (600 * SECOND_NS)
+
+enum { PATIENCE_GROWS = 4 };
+
+static const char silent[] = "connected, but silent";
 
 void rpc_say_waiting(struct rpc_transport *transport, const char *why)
 {
@@ -117,6 +123,82 @@ static void ping(struct rpc_transport *transport, uint64_t now)
 
 /* ---- silence ---- */
 
+void rpc_prove(struct rpc_transport *transport, uint64_t now)
+{
+    const struct net_channel *channel = transport->channel;
+    bool patient = now < atomic_load_explicit(&channel->path->patient_ns, memory_order_relaxed);
+    transport->proving = (transport->given_up > 0 || patient) && channel->server->options.probe;
+    if (!transport->proving)
+        return;
+    if (!transport->ping.queued || !atomic_load(&transport->pinging)) {
+        ping(transport, now);
+        return;
+    }
+    rpc_unsent_remove(transport, &transport->ping);
+    rpc_unsent_prepend(transport, &transport->ping);
+}
+
+/* Others were answered while the connection was silent, and then it brought an answer: there are
+ * calls that keep a connection waiting for long. */
+void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call *call)
+{
+    struct net_path *path = transport->channel->path;
+    transport->given_up = 0;
+    if (transport->elsewhere_ns > call->last_sent_ns)
+        atomic_store(&path->patient_ns, call->answered_ns + PATIENT_NS);
+}
+
+/*
+ * How long a connection may be silent while others are answered. One that brought nothing since it
+ * was made is dead. But a server may carry out one call after the other of a connection, and one of
+ * them may take long. So a connection that follows one that was given up gets calls only when it
+ * has answered a ping; when it is silent then, it is the calls, which are given more time each
+ * time.
+ */
+static uint64_t patience_ns(const struct rpc_transport *transport, uint64_t now)
+{
+    const struct net_path *path = transport->channel->path;
+    const struct net_server_options *options = &path->server->options;
+    uint64_t limit_ns = options->path_timeout_ms * MS_NS / 2;
+    uint64_t most_ns = options->retransmit_timeout_s * SECOND_NS;
+    if (transport->attempts > 0)
+        return limit_ns;
+    if (now < atomic_load_explicit(&path->patient_ns, memory_order_relaxed))
+        return most_ns;
+    for (unsigned i = 0; i < transport->given_up && limit_ns < most_ns; i++)
+        limit_ns *= PATIENCE_GROWS;
+    return limit_ns < most_ns ? limit_ns : most_ns;
+}
+
+/* The connection is dead, as others of its path are answered. Where another one is open that
+ * answers, the calls go there; else over a new one, the second time from another port: it may be
+ * the port by which a balancer chooses a server that is dead. */
+static void give_up(struct rpc_transport *transport, uint64_t silent_since)
+{
+    struct net_channel *channel = transport->channel;
+    log_info("server %s: a connection over %s is silent, and others are not; it is given up",
+             channel->server->name, channel->path->address.peer_text);
+    if (transport->attempts > 0 && transport->given_up > 0)
+        channel->local_port = 0;
+    transport->given_up++;
+    if (transport->attempts > 0)
+        net_channel_silenced(channel, silent_since);
+    rpc_connection_lost(transport);
+}
+
+/* Since when is it seen that another connection of the path is answered, in this silence? 0: none
+ * is. */
+static uint64_t answered_elsewhere(struct rpc_transport *transport, uint64_t silent_since,
+                                   uint64_t limit_ns, uint64_t now)
+{
+    uint64_t heard_ns = atomic_load(&transport->channel->path->heard_ns);
+    if (heard_ns <= silent_since + limit_ns / 4 || now - heard_ns > limit_ns)
+        return 0;
+    if (transport->elsewhere_ns < silent_since)
+        transport->elsewhere_ns = now;
+    return transport->elsewhere_ns;
+}
+
 /*
  * Not even a ping is answered. While others are over the same path it is the connection that is
  * dead; a path on which nothing is, while another path of the server answers, is down. When none
@@ -126,21 +208,27 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
 {
     struct net_path *path = transport->channel->path;
     uint64_t limit_ns = path->server->options.path_timeout_ms * MS_NS;
-    if (limit_ns == 0 || now - silent_since < limit_ns / 4)
+    uint64_t silence_ns = now - silent_since;
+    if (limit_ns == 0 || silence_ns < limit_ns / 8)
+        return;
+    ping(transport, now);
+    if (silence_ns < limit_ns / 4)
         return;
     if (atomic_load(&path->state) != NET_PATH_UP && net_path_has_other(path)) {
         rpc_connection_lost(transport); /* somebody else found out */
         return;
     }
-    if (now - silent_since < limit_ns / 2)
+    uint64_t connected_ns = atomic_load(&transport->channel->connected_ns);
+    uint64_t asked_ns = transport->pinged_ns > connected_ns ? transport->pinged_ns : connected_ns;
+    uint64_t elsewhere_ns = answered_elsewhere(transport, silent_since, limit_ns, now);
+    if (elsewhere_ns == 0 && now - asked_ns >= limit_ns / 8)
+        net_path_suspect(path, now);
+    if (now - asked_ns < limit_ns / 4)
         return;
-    ping(transport, now);
-    net_path_suspect(path, now);
-    if (now - silent_since < limit_ns || now - transport->pinged_ns < limit_ns / 4)
-        return;
-    if (atomic_load(&path->heard_ns) > silent_since + limit_ns / 4) {
-        rpc_connection_ended(transport, -ETIMEDOUT);
-    } else if (net_path_other_heard(path, silent_since + limit_ns / 4)) {
+    if (elsewhere_ns != 0) {
+        if (silence_ns >= patience_ns(transport, now) && now - elsewhere_ns >= limit_ns / 8)
+            give_up(transport, silent_since + limit_ns / 4);
+    } else if (silence_ns >= limit_ns && net_path_other_heard(path, silent_since + limit_ns / 4)) {
         net_path_failed(path, "replies stopped");
         rpc_connection_lost(transport);
     }
@@ -161,11 +249,13 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     uint64_t now = sys_now_ns(), oldest = now;
     transport->looked_ns = now;
     rpc_look_for_oldest(transport, now);
-    if (transport->in_flight == 0)
+    if (transport->in_flight == 0 && !transport->proving)
         return;
+    if (transport->proving)
+        ping(transport, now);
     for (unsigned i = 0; i < RPC_SLOTS; i++) {
         struct rpc_call *call = transport->calls[i];
-        if (call && call != &transport->ping && call->last_sent_ns < oldest)
+        if (call && (call != &transport->ping || transport->proving) && call->last_sent_ns < oldest)
             oldest = call->last_sent_ns;
     }
     uint64_t silent_since = oldest > transport->received_ns ? oldest : transport->received_ns;
@@ -177,12 +267,19 @@ void rpc_look_after_silence(struct rpc_transport *transport)
             log_warning("server %s: no reply over %s for %u s; connecting again", server->name,
                         channel->path->address.peer_text, server->options.retransmit_timeout_s);
         }
+        transport->given_up++;
         rpc_connection_lost(transport);
         return;
     }
-    if (now - silent_since >= SECOND_NS)
-        rpc_say_waiting(transport, "connected, but silent");
+    if (now - silent_since >= SECOND_NS) {
+        rpc_say_waiting(transport, silent);
+        if (atomic_load(&channel->path->state) == NET_PATH_DOWN) /* it is not what it was before */
+            net_path_failed(channel->path, silent);
+    }
     look_after_path(transport, silent_since, now);
+    uint64_t soft_ns = server->options.soft_timeout_s * SECOND_NS;
+    if (soft_ns > 0 && transport->silent_since_ns == 0 && now - oldest >= soft_ns)
+        transport->silent_since_ns = oldest; /* it answered others, or pings */
     if (is_expired(transport, now))
         rpc_connection_lost(transport);
 }
@@ -215,4 +312,33 @@ bool rpc_abandon(struct rpc_transport *transport)
         log_info("server %s: %u calls go from %s to other connections", channel->server->name,
                  count, channel->path->address.peer_text);
     return true;
+}
+
+bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms)
+{
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    uint64_t until_ns = sys_now_ns() + (uint64_t)timeout_ms * MS_NS;
+    int left_ms;
+    bool answers = false;
+    pthread_mutex_lock(&transport->lock);
+    bool was_connected = transport->connected;
+    if (transport->leading || atomic_load(&channel->outstanding) > 0 ||
+        (!was_connected && !connect)) {
+        pthread_mutex_unlock(&transport->lock);
+        return false;
+    }
+    if (was_connected)
+        ping(transport, sys_now_ns());
+    else
+        transport->given_up += transport->given_up == 0; /* it is to be proven */
+    while (!answers && (left_ms = rpc_time_left_ms(until_ns)) > 0 &&
+           atomic_load(&channel->outstanding) == 0 && (transport->connected || !was_connected)) {
+        rpc_lead_once(transport, NULL, left_ms);
+        answers = transport->connected && !atomic_load(&transport->pinging);
+    }
+    rpc_pass_lead(transport);
+    pthread_mutex_unlock(&transport->lock);
+    if (!answers && !was_connected)
+        rpc_close_idle(channel, 0);
+    return answers;
 }

@@ -253,6 +253,9 @@ void rpc_after_fork(struct net_server *server);
  * net_server_options). */
 bool rpc_close_idle(struct net_channel *channel, uint64_t idle_ns);
 
+/* Does the channel answer a ping? (struct net_server_options) */
+bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms);
+
 /* net_server_destroy() of a server that was called: what rpc keeps for its channels goes with it.
  * NULL is nothing. */
 void rpc_server_destroy(struct net_server *server);

@@ -79,6 +79,19 @@ void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call)
     transport->unsent = call;
 }
 
+void rpc_unsent_remove(struct rpc_transport *transport, struct rpc_call *call)
+{
+    for (struct rpc_call **at = &transport->unsent; *at; at = &(*at)->next_unsent) {
+        if (*at != call)
+            continue;
+        *at = call->next_unsent;
+        if (!*at)
+            transport->unsent_end = at;
+        call->queued = false;
+        return;
+    }
+}
+
 void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
 {
     struct rpc_call *first = transport->unsent_offset > 0 ? rpc_unsent_take(transport) : NULL;
@@ -226,8 +239,11 @@ void rpc_call_answered(void *context, struct rpc_call *call)
     if (transport->attempts > 0) { /* the first answer over this connection */
         transport->attempts = 0;
         transport->connect_after_ns = 0;
+        transport->proving = false;
         net_path_works(transport->channel->path);
     }
+    if (__builtin_expect(transport->given_up > 0, false) && call != &transport->ping)
+        rpc_silence_is_over(transport, call);
     rpc_in_flight_remove(transport, call);
     call_done(transport, call, RPC_DONE);
 }
@@ -265,22 +281,9 @@ void rpc_connection_ended(struct rpc_transport *transport, int error)
     rpc_connection_lost(transport);
 }
 
-static void unsent_remove(struct rpc_transport *transport, struct rpc_call *call)
-{
-    for (struct rpc_call **at = &transport->unsent; *at; at = &(*at)->next_unsent) {
-        if (*at != call)
-            continue;
-        *at = call->next_unsent;
-        if (!*at)
-            transport->unsent_end = at;
-        call->queued = false;
-        return;
-    }
-}
-
 void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int error)
 {
-    unsent_remove(transport, call);
+    rpc_unsent_remove(transport, call);
     if (call->sent) {
         rpc_in_flight_remove(transport, call);
         stats_add_locked(&transport->channel->stats->outstanding, -1);

@@ -81,9 +81,12 @@ struct rpc_transport {
     bool waits_long;           /* the oldest call does, and src/net was told: which one, */
     uint32_t waits_xid;        /* and when */
     uint64_t waits_looked_ns;
-    _Atomic bool pinging; /* `ping` is in flight */
-    uint64_t pinged_ns;   /* since this time */
-    struct rpc_call ping; /* NULL: does the path live? */
+    bool proving;          /* the connection shall answer a ping before it gets calls */
+    unsigned given_up;     /* connections, in silence, since a call was answered */
+    uint64_t elsewhere_ns; /* when it was first seen, in a silence, that others are answered */
+    _Atomic bool pinging;  /* `ping` is in flight */
+    uint64_t pinged_ns;    /* since this time */
+    struct rpc_call ping;  /* NULL: does the path live? */
     struct rpc_receiver receiver;
     struct iovec vectors[RPC_RECEIVER_VECTORS]; /* the leader's: where it receives */
     struct rpc_batch batch;                     /* of the thread that sends */
@@ -112,6 +115,8 @@ static inline void rpc_outstanding_add(struct rpc_transport *transport, int coun
 void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call);
 struct rpc_call *rpc_unsent_take(struct rpc_transport *transport);
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call);
+/* Takes it out of the queue, if it is there. */
+void rpc_unsent_remove(struct rpc_transport *transport, struct rpc_call *call);
 /* The next one to be sent, behind one that was sent in part. */
 void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call);
 /* The server will know copies of an exact call: it has a slot, or got one now. */
@@ -122,7 +127,7 @@ bool rpc_enter(struct rpc_transport *transport, struct rpc_call *call);
 static inline bool rpc_may_send(struct rpc_transport *transport)
 {
     struct rpc_call *call = transport->unsent;
-    return call &&
+    return call && (__builtin_expect(!transport->proving, true) || call == &transport->ping) &&
            (transport->in_flight < NET_IN_FLIGHT_MAX || call->sent || call == &transport->ping) &&
            (__builtin_expect(call->exact == NULL, true) || rpc_enter(transport, call));
 }
@@ -174,6 +179,11 @@ void rpc_keep_after_fork(void);
  * connection up, or the path when another one answers. Under the lock.
  */
 void rpc_look_after_silence(struct rpc_transport *transport);
+/* The connection was just made: if one before it was silent, it shall answer a ping first. Under
+ * the lock. */
+void rpc_prove(struct rpc_transport *transport, uint64_t now);
+/* A call was answered, though connections were given up before it was. Under the lock. */
+void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call *call);
 /* A line on the log for a server that does not answer, now and then. Under the lock. */
 void rpc_say_waiting(struct rpc_transport *transport, const char *why);
 /* Looks for the call that waits longest, and tells src/net. Under the lock, as the next. */

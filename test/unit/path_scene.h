@@ -62,7 +62,8 @@ static inline void scene_client(unsigned connections, struct net_server **made)
                                          .retransmit_timeout_s = 60,
                                          .path_timeout_ms = PATH_TIMEOUT_MS,
                                          .probe = probe,
-                                         .close_idle = rpc_close_idle};
+                                         .close_idle = rpc_close_idle,
+                                         .answers = rpc_answers};
     assert_int_equal(net_server_create(&options, addresses, PATHS, made), 0);
 }
 

@@ -53,11 +53,17 @@ struct server {
     pthread_t threads[CONNECTIONS_MAX];
     in_port_t peer_ports[CONNECTIONS_MAX];
     bool stopping;
-    _Atomic bool silent;      /* as the script says at first */
-    _Atomic bool busy;        /* answers procedure NULL only */
-    _Atomic bool closing;     /* ends further connections at once */
-    _Atomic unsigned ended;   /* so many connections, the first, are read no more */
-    _Atomic int mute;         /* 1 + the index of a connection on which it does not answer */
+    _Atomic bool silent;        /* as the script says at first */
+    _Atomic bool busy;          /* answers procedure NULL only */
+    _Atomic bool closing;       /* ends further connections at once */
+    _Atomic unsigned ended;     /* so many connections, the first, are read no more */
+    _Atomic int mute;           /* 1 + the index of a connection on which it does not answer */
+    _Atomic unsigned forgotten; /* so many connections, the first, are silent from now on */
+    _Atomic unsigned cap;       /* open connections that are answered; further ones are silent from
+                                   the first; 0: any */
+    bool silenced[CONNECTIONS_MAX];
+    _Atomic unsigned stuck;   /* 1 + a token: its call keeps its connection waiting; 0: none does */
+    _Atomic unsigned copies;  /* of that call that came */
     _Atomic unsigned refused; /* connections: see script.limit */
     _Atomic unsigned calls;   /* that came, without pings: those depend on the machine's speed */
     _Atomic unsigned replies, changed_xids, bad_calls;
@@ -87,6 +93,15 @@ static inline bool send_bytes(int fd, const uint8_t *data, size_t length)
     return true;
 }
 
+static inline void wait_if_stuck(struct server *server, uint32_t token)
+{
+    if (atomic_load(&server->stuck) != token + 1)
+        return;
+    atomic_fetch_add(&server->copies, 1);
+    while (atomic_load(&server->stuck) == token + 1)
+        usleep(2000);
+}
+
 /* Builds the reply to a call of `length` bytes at `call`, from the xid on. */
 static inline void answer_call(struct server *server, const uint8_t *call, size_t length,
                                struct bytes *message)
@@ -103,6 +118,7 @@ static inline void answer_call(struct server *server, const uint8_t *call, size_
     size_t at = 24 + 8 + rpc_word(call + 28); /* behind the credential */
     at += 8 + rpc_word(call + at + 4);        /* behind the verifier */
     uint32_t token = rpc_word(call + at) % TOKENS, xid = rpc_word(call);
+    wait_if_stuck(server, token);
     uint32_t seen = 0;
     if (!atomic_compare_exchange_strong(&server->xids[token], &seen, xid) && seen != xid)
         atomic_fetch_add(&server->changed_xids, 1);
@@ -155,7 +171,8 @@ static inline bool send_reply(struct connection *connection, const struct bytes 
     const struct script *script = &server->script;
     unsigned number = atomic_fetch_add(&server->replies, 1) + 1;
     if (atomic_load(&server->silent) || number == script->lose_one ||
-        atomic_load(&server->mute) == (int)connection->index + 1)
+        atomic_load(&server->mute) == (int)connection->index + 1 ||
+        connection->index < atomic_load(&server->forgotten) || server->silenced[connection->index])
         return true;
     struct bytes stream = {0};
     for (unsigned i = 0; i < script->strangers; i++) {
@@ -260,6 +277,14 @@ static inline bool is_full(const struct server *server)
     return atomic_load(&server->closing) || (server->script.limit && open >= server->script.limit);
 }
 
+static inline unsigned answered_connections(const struct server *server)
+{
+    unsigned open = 0;
+    for (unsigned i = 0; i < server->connections - 1; i++)
+        open += server->fds[i] >= 0 && !server->silenced[i];
+    return open;
+}
+
 static inline void *accept_connections(void *context)
 {
     struct server *server = context;
@@ -281,6 +306,8 @@ static inline void *accept_connections(void *context)
             struct connection *connection = malloc(sizeof(*connection));
             unsigned index = server->connections++;
             *connection = (struct connection){server, index, fd};
+            unsigned cap = atomic_load(&server->cap);
+            server->silenced[index] = cap > 0 && answered_connections(server) >= cap;
             server->fds[index] = fd;
             server->peer_ports[index] = ntohs(peer.sin_port);
             pthread_create(&server->threads[index], NULL, serve, connection);

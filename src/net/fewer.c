@@ -1,0 +1,178 @@
+/*
+ * Some servers accept connections without end, and answer on so many of one client only, as it is
+ * done to limit clients of a cloud. A call on one that is silent would wait for ever.
+ *
+ * Who gives such a connection up, as it never brought an answer while others of the path do, says
+ * so here: the channel is `silenced`. Then calls use others, and the pool does not grow. The thread
+ * of health.c asks silenced channels at once, and then more and more rarely, whether they answer a
+ * ping: no call waits for that. That the server answers on fewer connections than we wanted is
+ * said, and shown, when the first time was in vain.
+ */
+#include <stdio.h>
+
+#include "run/said.h"
+#include "net/fewer.h"
+#include "net/health.h"
+#include "net/pool.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum {
+    ASK_TIMEOUT_MS = 1000,
+    ASK_OPEN_MS = 100, /* of a connection that is open, */
+    OPEN_MOST = 3,     /* and of so many */
+    SAY_EVERY_S = 3600,
+    SUBJECT_MAX = 512
+};
+
+#define LOOK_EVERY_NS  UINT64_C(100000000) /* until they are idle */
+#define RETRY_FIRST_NS UINT64_C(10000000000)
+#define RETRY_MOST_NS  UINT64_C(600000000000)
+
+/* One of the path, from `*index` on, which becomes the place behind it; NULL: there is no more. */
+static struct net_channel *next_of(const struct net_path *path, unsigned *index)
+{
+    const struct net_server *server = path->server;
+    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
+    while (*index < count) {
+        struct net_channel *channel = server->channels[(*index)++];
+        if (channel->path == path)
+            return channel;
+    }
+    return NULL;
+}
+
+/* Something came over the connection since it was made, and it is not silenced. */
+static bool is_answering(const struct net_channel *channel)
+{
+    return net_channel_is_heard(channel, atomic_load(&channel->connected_ns)) &&
+           !atomic_load(&channel->silenced);
+}
+
+static unsigned answering(const struct net_path *path)
+{
+    unsigned index = 0, count = 0;
+    for (const struct net_channel *channel; (channel = next_of(path, &index));)
+        count += is_answering(channel);
+    return count;
+}
+
+static void silence(struct net_channel *channel, bool silenced)
+{
+    struct net_path *path = channel->path;
+    pthread_mutex_lock(&path->server->lock);
+    if (atomic_load(&channel->silenced) != silenced) {
+        atomic_store(&channel->silenced, silenced);
+        if (silenced && atomic_load(&path->silenced) == 0 && path->retries == 0)
+            path->retry_ns = 0;
+        atomic_fetch_add(&path->silenced, silenced ? 1u : -1u);
+    }
+    pthread_mutex_unlock(&path->server->lock);
+}
+
+void net_channel_silenced(struct net_channel *channel, uint64_t since_ns)
+{
+    unsigned index = 0;
+    bool other = false;
+    for (const struct net_channel *of; !other && (of = next_of(channel->path, &index));)
+        other = is_answering(of) && net_channel_is_heard(of, since_ns);
+    if (!other || !channel->server->options.answers)
+        return;
+    silence(channel, true);
+    net_health_kick();
+}
+
+static bool may_say(const struct net_path *path, bool fewer)
+{
+    char subject[SUBJECT_MAX], opposite[SUBJECT_MAX];
+    const char *words[] = {"all connections", "fewer connections"};
+    snprintf(subject, sizeof(subject), "%s: %s %s", words[fewer], path->server->name,
+             path->address.peer_text);
+    snprintf(opposite, sizeof(opposite), "%s: %s %s", words[!fewer], path->server->name,
+             path->address.peer_text);
+    if (!run_may_say(subject, SAY_EVERY_S))
+        return false;
+    run_said_forget(opposite);
+    return true;
+}
+
+/* Some are silent still: when they are asked next, and what the administrator is told. */
+static void still_fewer(struct net_path *path)
+{
+    const struct net_server *server = path->server;
+    unsigned count = answering(path);
+    pthread_mutex_lock(&path->server->lock);
+    uint64_t pause_ns = RETRY_FIRST_NS << (path->retries < 6 ? path->retries : 6);
+    path->retries++;
+    path->retry_ns = sys_now_ns() + (pause_ns < RETRY_MOST_NS ? pause_ns : RETRY_MOST_NS);
+    path->answering = count;
+    pthread_mutex_unlock(&path->server->lock);
+    net_path_show(path);
+    if (count > 0 && may_say(path, true))
+        log_warning("server %s: it answers on %u connection%s over %s, and is silent on further "
+                    "ones; calls use %s. If it limits the connections of a client, set "
+                    "`connections = %u;` in directnfs.conf, or raise its limit",
+                    server->name, count, count == 1 ? "" : "s", path->address.peer_text,
+                    count == 1 ? "that one" : "those", count);
+}
+
+static void all_answer(struct net_path *path)
+{
+    pthread_mutex_lock(&path->server->lock);
+    bool was_fewer = path->answering > 0;
+    path->answering = path->retries = 0;
+    pthread_mutex_unlock(&path->server->lock);
+    if (!was_fewer)
+        return;
+    net_path_show(path);
+    if (may_say(path, false))
+        log_notice("server %s: it answers on further connections over %s again", path->server->name,
+                   path->address.peer_text);
+}
+
+void net_path_ask_silenced(struct net_path *path, uint64_t *due)
+{
+    struct net_server *server = path->server;
+    struct net_channel *channel;
+    unsigned index = 0;
+    if (atomic_load(&path->silenced) == 0)
+        return;
+    pthread_mutex_lock(&server->lock);
+    uint64_t at = path->retry_ns;
+    pthread_mutex_unlock(&server->lock);
+    if (at > sys_now_ns()) {
+        *due = at < *due ? at : *due;
+        return;
+    }
+    bool silent = false;
+    while (!silent && (channel = next_of(path, &index))) {
+        bool idle = atomic_load(&channel->outstanding) == 0; /* else its calls are being moved */
+        if (!idle || is_answering(channel))
+            continue;
+        silent = !server->options.answers(channel, true, ASK_TIMEOUT_MS);
+        if (!silent)
+            silence(channel, false);
+    }
+    if (silent)
+        still_fewer(path);
+    else if (atomic_load(&path->silenced) == 0)
+        all_answer(path);
+    uint64_t later = sys_now_ns() + LOOK_EVERY_NS;
+    *due = later < *due ? later : *due;
+}
+
+bool net_path_answers(const struct net_path *path)
+{
+    struct net_channel *channel;
+    unsigned index = 0, asked = 0;
+    bool answers = false;
+    if (!path->server->options.answers)
+        return false;
+    while (!answers && asked < OPEN_MOST && (channel = next_of(path, &index))) {
+        if (atomic_load(&channel->fd) < 0 || atomic_load(&channel->outstanding) > 0)
+            continue;
+        asked++;
+        answers = path->server->options.answers(channel, false, ASK_OPEN_MS);
+    }
+    return answers;
+}

@@ -1,0 +1,18 @@
+/* A server that answers on some connections, and is silent on further ones: see fewer.c. */
+#ifndef NET_FEWER_H
+#define NET_FEWER_H
+
+#include "net/net.h"
+
+/* The channel's connection never brought anything. If another one of the path that is in the pool
+ * did since then, calls use that, until this one answers, too. */
+void net_channel_silenced(struct net_channel *channel, uint64_t since_ns);
+
+/* By the thread of health.c: asks those again whose time it is. *due becomes when that is next, if
+ * it is earlier. */
+void net_path_ask_silenced(struct net_path *path, uint64_t *due);
+
+/* Does a connection of the path that is open and idle answer? */
+bool net_path_answers(const struct net_path *path);
+
+#endif

@@ -1,0 +1,311 @@
+/* Connections that are silent while others of their path are answered, and servers that are silent
+ * on all: one path. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/health.h"
+#include "net/pool.h"
+#include "rpc/transport.h"
+#include "rpc_server.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+#include "unit.h"
+
+enum { LIMIT_MS = 800, CONNECTIONS = 4 };
+
+static struct server *server;
+static struct net_server *client;
+static _Atomic unsigned probes;
+static char log_name[128];
+
+/* A ping over a new connection. */
+static int probe(struct net_path *path, bool proven, int timeout_ms)
+{
+    struct rpc_call call;
+    (void)proven;
+    atomic_fetch_add(&probes, 1);
+    rpc_call_end(&call, rpc_call_begin(&call, &rpc_auth_none, 100003, 3, 0));
+    return rpc_call_once(&path->address, NET_PORT_ANY, &call, timeout_ms);
+}
+
+static int setup(void **state)
+{
+    struct net_server_options options = {.name = "silent",
+                                         .connections_max = CONNECTIONS,
+                                         .port_policy = NET_PORT_ANY,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s = 600,
+                                         .path_timeout_ms = LIMIT_MS,
+                                         .probe = probe,
+                                         .close_idle = rpc_close_idle,
+                                         .answers = rpc_answers};
+    watchdog_start(state);
+    server = server_start(&(struct script){0});
+    struct net_address address = loopback(server->port);
+    snprintf(address.peer_text, sizeof(address.peer_text), "address");
+    probes = 0;
+    snprintf(log_name, sizeof(log_name), "%s/log", getenv("DIRECTNFS_RUN"));
+    remove(log_name);
+    log_open(log_name);
+    return net_server_create(&options, &address, 1, &client);
+}
+
+static int teardown(void **state)
+{
+    atomic_store(&server->stuck, 0);
+    rpc_server_destroy(client);
+    server_stop(server);
+    return watchdog_stop(state);
+}
+
+#define SILENT_TEST(name) UNIT_TEST_WITH(name, setup, teardown)
+
+#define eventually(condition)    \
+    do {                         \
+        while (!(condition))     \
+            sys_nanosleep_ms(5); \
+    } while (0)
+
+static unsigned lines_with(const char *text)
+{
+    char line[1100];
+    unsigned count = 0;
+    FILE *file = fopen(log_name, "re");
+    while (file && fgets(line, sizeof(line), file))
+        count += strstr(line, text) != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+/* A call that a thread waits for. */
+struct waiting {
+    struct query query;
+    pthread_t thread;
+};
+
+static void *wait_for_one(void *context)
+{
+    struct rpc_call *call = context;
+    rpc_wait(&call, 1);
+    return NULL;
+}
+
+static void begin(struct waiting *waiting, uint32_t token)
+{
+    struct rpc_call *call = &waiting->query.call;
+    query_begin(&waiting->query, ECHO, token, 0);
+    rpc_submit(client, &call, 1);
+    assert_int_equal(pthread_create(&waiting->thread, NULL, wait_for_one, call), 0);
+}
+
+static void end(struct waiting *waiting)
+{
+    pthread_join(waiting->thread, NULL);
+    assert_true(query_good(&waiting->query));
+}
+
+static void forget_connections(void)
+{
+    pthread_mutex_lock(&server->lock);
+    atomic_store(&server->forgotten, server->connections);
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* ---- one connection ---- */
+
+/* The address was taken over, or the host behind it went away, as it was made. */
+SILENT_TEST(a_connection_that_never_brought_an_answer_is_given_up)
+{
+    struct waiting waiting = {0};
+    atomic_store(&server->silent, true);
+    begin(&waiting, 1);
+    eventually(server->calls == 1);
+    forget_connections();
+    atomic_store(&server->silent, false);
+    end(&waiting);
+    assert_int_equal(server->calls, 2);
+    assert_int_equal(server->changed_xids, 0);
+}
+
+/* An address that moved away, and came back. */
+SILENT_TEST(a_connection_that_falls_silent_is_given_up)
+{
+    struct waiting waiting = {0};
+    check_echo(client, 1);
+    forget_connections();
+    begin(&waiting, 2);
+    end(&waiting);
+    assert_int_equal(server->changed_xids, 0);
+}
+
+/* After a connection that was silent a new one gets no calls before it has answered a ping. */
+SILENT_TEST(a_call_is_sent_again_when_the_new_connection_answers)
+{
+    struct waiting waiting = {0};
+    atomic_store(&server->silent, true);
+    begin(&waiting, 1);
+    eventually(server->calls == 1);
+    struct net_channel *channel = client->channels[0];
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    transport->given_up = 1;
+    rpc_connection_lost(transport);
+    pthread_mutex_unlock(&transport->lock);
+    eventually(stats_get(&channel->stats->reconnects) == 1 && transport->connected);
+    forget_connections();
+    atomic_store(&server->silent, false);
+    end(&waiting);
+    assert_int_equal(server->calls, 2);
+}
+
+/* All that come are silent: it is the server, which gets no more than a question now and then. */
+SILENT_TEST(a_silent_server_is_waited_for)
+{
+    struct waiting waiting = {0};
+    check_echo(client, 1);
+    atomic_store(&server->silent, true);
+    begin(&waiting, 2);
+    uint64_t began = sys_now_ns();
+    eventually(probes >= 3);
+    double seconds = (double)(sys_now_ns() - began) / 1e9;
+    assert_true(seconds > 1.5); /* 0.5 s and 1 s apart, and later more */
+    assert_int_equal(server->calls, 2);
+    assert_in_range(server->connections, probes, 1 + probes);
+    forget_connections();
+    atomic_store(&server->silent, false);
+    end(&waiting);
+    assert_int_equal(server->calls, 3);
+}
+
+/* Whatever it is busy with: it answers a ping over the connection. */
+SILENT_TEST(a_connection_that_answers_pings_is_kept)
+{
+    struct waiting waiting = {0};
+    uint64_t began = sys_now_ns();
+    client->options.path_timeout_ms = 3 * LIMIT_MS;
+    check_echo(client, 1);
+    atomic_store(&server->busy, true);
+    begin(&waiting, 2);
+    eventually(sys_now_ns() - began > 3 * LIMIT_MS * UINT64_C(1000000));
+    assert_int_equal(client->channels[0]->stats->reconnects, 0);
+    atomic_store(&server->busy, false);
+    forget_connections(); /* the call was dropped */
+    end(&waiting);
+}
+
+/* It carries out one call after the other of a connection, and one takes long. Once it is sent
+ * again; after that it is known that the connection is not dead. */
+SILENT_TEST(a_call_that_keeps_its_connection_waiting_is_not_sent_again_and_again)
+{
+    struct waiting waiting = {0};
+    check_echo(client, 1);
+    atomic_store(&server->stuck, 2 + 1);
+    begin(&waiting, 2);
+    eventually(server->copies == 2); /* a ping was answered before that */
+    uint64_t began = sys_now_ns(), limit_ns = LIMIT_MS * UINT64_C(1000000);
+    eventually(sys_now_ns() - began > limit_ns);
+    assert_int_equal(server->copies, 2);
+    atomic_store(&server->stuck, 0);
+    end(&waiting);
+    assert_true(client->paths[0].patient_ns > sys_now_ns()); /* and the next one not once more */
+    atomic_store(&server->stuck, 3 + 1);
+    begin(&waiting, 3);
+    began = sys_now_ns();
+    eventually(sys_now_ns() - began > 2 * limit_ns);
+    assert_int_equal(server->copies, 3);
+    atomic_store(&server->stuck, 0);
+    end(&waiting);
+}
+
+/* ---- several ---- */
+
+static struct waiting many[3 * CONNECTIONS];
+
+static void begin_many(uint32_t token)
+{
+    for (unsigned i = 0; i < 3 * CONNECTIONS; i++)
+        begin(&many[i], token + i);
+}
+
+static void end_many(void)
+{
+    for (unsigned i = 0; i < 3 * CONNECTIONS; i++)
+        end(&many[i]);
+}
+
+static unsigned open_channels(void)
+{
+    unsigned open = 0;
+    for (unsigned i = 0; i < client->channel_count; i++)
+        open += client->channels[i]->fd >= 0;
+    return open;
+}
+
+static const char *shown(void)
+{
+    return client->paths[0].stats->reason;
+}
+
+SILENT_TEST(a_server_that_answers_one_connection_gets_no_more)
+{
+    atomic_store(&server->cap, 1);
+    check_echo(client, 1);
+    begin_many(10);
+    end_many();
+    eventually(lines_with("it answers on 1 connection over address, and is silent on further ones; "
+                          "calls use that one") == 1);
+    eventually(strcmp(shown(), "answers on 1 connection only") == 0);
+    assert_int_equal(client->paths[0].state, NET_PATH_UP);
+    eventually(open_channels() == 1);
+    client->paths[0].retry_ns = UINT64_MAX; /* however long the machine takes */
+    begin_many(50);
+    end_many();
+    assert_int_equal(open_channels(), 1);
+
+    /* It is tried again, over connections that no call waits for. */
+    atomic_store(&server->cap, 2);
+    client->paths[0].retry_ns = 0;
+    net_health_kick();
+    eventually(strcmp(shown(), "answers on 2 connections only") == 0);
+    assert_int_equal(open_channels(), 2);
+    atomic_store(&server->cap, 0);
+    client->paths[0].retry_ns = 0;
+    net_health_kick();
+    eventually(lines_with("answers on further connections over address again") == 1);
+    eventually(*shown() == 0 || strncmp(shown(), "was silent", 10) == 0);
+    assert_int_equal(client->paths[0].silenced, 0);
+    begin_many(100);
+    end_many();
+    assert_int_equal(lines_with("is silent on further ones"), 1);
+}
+
+/* Not a server that takes fewer: one that was away as the others were made. */
+SILENT_TEST(connections_that_were_made_during_an_outage_come_back)
+{
+    check_echo(client, 1);
+    struct net_channel *first = client->channels[0];
+    atomic_store(&server->silent, true);
+    begin_many(10);
+    eventually(server->calls == 1 + 3 * CONNECTIONS);
+    forget_connections();
+    atomic_store(&server->silent, false);
+    end_many();
+    begin_many(50);
+    end_many();
+    eventually(client->paths[0].silenced == 0);
+    assert_int_equal(first->silenced, false);
+    assert_int_equal(lines_with("is silent on further ones"), 0);
+}
+
+int main(void)
+{
+    char run[64], remove_run[80];
+    snprintf(run, sizeof(run), "/dev/shm/test_silent.XXXXXX");
+    if (!mkdtemp(run) || setenv("DIRECTNFS_RUN", run, 1) != 0)
+        return 1;
+    int result = unit_run(NULL, NULL);
+    snprintf(remove_run, sizeof(remove_run), "rm -rf %s", run);
+    return system(remove_run) != 0 || result != 0;
+}
