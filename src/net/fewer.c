@@ -169,7 +169,7 @@ bool net_path_answers(const struct net_path *path)
     if (!path->server->options.answers)
         return false;
     while (!answers && asked < OPEN_MOST && (channel = next_of(path, &index))) {
-        if (atomic_load(&channel->fd) < 0 || atomic_load(&channel->outstanding) > 0)
+        if (atomic_load(&channel->fd) < 0)
             continue;
         asked++;
         answers = path->server->options.answers(channel, false, ASK_OPEN_MS);

@@ -12,7 +12,8 @@ void net_channel_silenced(struct net_channel *channel, uint64_t since_ns);
  * it is earlier. */
 void net_path_ask_silenced(struct net_path *path, uint64_t *due);
 
-/* Does a connection of the path that is open and idle answer? */
+/* Does a connection of the path answer that is open, and that nobody drives? Its calls may be over,
+ * and nobody have looked. */
 bool net_path_answers(const struct net_path *path);
 
 #endif

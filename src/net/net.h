@@ -125,7 +125,7 @@ struct net_server_options {
     /* Closes the channel's connection by net_channel_retire(), unless it is in use, or brought
      * something in the last `idle_ns`: false. */
     bool (*close_idle)(struct net_channel *channel, uint64_t idle_ns);
-    /* Does the channel answer a ping within the time? Not asked, and false, if it is in use.
+    /* Does the channel answer a ping within the time? Not asked, and false, if somebody drives it.
      * `connect`: connects one that is not connected, and closes it if it does not answer. May be
      * NULL, as close_idle. */
     bool (*answers)(struct net_channel *channel, bool connect, int timeout_ms);

@@ -322,8 +322,8 @@ bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms)
     bool answers = false;
     pthread_mutex_lock(&transport->lock);
     bool was_connected = transport->connected;
-    if (transport->leading || atomic_load(&channel->outstanding) > 0 ||
-        (!was_connected && !connect)) {
+    bool in_use = transport->leading || (!was_connected && atomic_load(&channel->outstanding) > 0);
+    if (in_use || (!was_connected && !connect)) {
         pthread_mutex_unlock(&transport->lock);
         return false;
     }
@@ -332,7 +332,7 @@ bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms)
     else
         transport->given_up += transport->given_up == 0; /* it is to be proven */
     while (!answers && (left_ms = rpc_time_left_ms(until_ns)) > 0 &&
-           atomic_load(&channel->outstanding) == 0 && (transport->connected || !was_connected)) {
+           (transport->connected || !was_connected)) {
         rpc_lead_once(transport, NULL, left_ms);
         answers = transport->connected && !atomic_load(&transport->pinging);
     }

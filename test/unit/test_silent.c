@@ -281,6 +281,31 @@ SILENT_TEST(a_server_that_answers_one_connection_gets_no_more)
     assert_int_equal(lines_with("is silent on further ones"), 1);
 }
 
+static _Atomic bool over;
+
+static void note_answer(struct rpc_call *call)
+{
+    atomic_store(&over, call->error == 0);
+}
+
+/* Who waits on the silent one would drive the other next. */
+SILENT_TEST(answers_that_nobody_has_taken_show_that_the_server_answers)
+{
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    struct waiting waiting = {0};
+    atomic_store(&over, false);
+    atomic_store(&server->cap, 1);
+    check_echo(client, 1);
+    query_begin(&query, ECHO, 2, 0);
+    call->answered = note_answer;
+    rpc_submit(client, &call, 1);
+    begin(&waiting, 3);
+    assert_ptr_not_equal(waiting.query.call.channel, call->channel);
+    end(&waiting);
+    assert_true(over);
+}
+
 /* Not a server that takes fewer: one that was away as the others were made. */
 SILENT_TEST(connections_that_were_made_during_an_outage_come_back)
 {
