@@ -1,6 +1,7 @@
 #include "nfs/nfs4_open.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "nfs/nfs4_call.h"
@@ -32,6 +33,18 @@ static bool is_of(const struct nfs4_open *open, const struct nfs_fh *fh)
            memcmp(open->fh.data, fh->data, fh->len) == 0;
 }
 
+/* Else what it says of the READ or WRITE that follows would be all that is known. */
+static void say_not_opened(const struct nfs_client *client, int error)
+{
+    char subject[320];
+    snprintf(subject, sizeof(subject), "not opened: %s", client->server->name);
+    if ((error == -ENOSPC || error == -EIO || error == -EDQUOT) &&
+        run_may_say(subject, SAY_EVERY_S))
+        log_warning("server %s: it insists that files are open, and opens no more: %s. It may have "
+                    "as many open files as it allows: let programs use fewer, or raise its limit",
+                    client->server->name, strerrordesc_np(-error));
+}
+
 /* Under `opening`. */
 static struct nfs4_stateid state_of(const struct nfs_client *client, const struct nfs_fh *fh,
                                     uint32_t share)
@@ -53,8 +66,11 @@ static struct nfs4_stateid state_of(const struct nfs_client *client, const struc
     open->share = 0;
     open->fh = *fh;
     open->epoch = epoch;
-    if (nfs4_open(client, fh, share, &open->stateid) != 0)
+    int error = nfs4_open(client, fh, share, &open->stateid);
+    if (error != 0) {
+        say_not_opened(client, error);
         return nfs4_anonymous;
+    }
     open->share = share;
     return open->stateid;
 }

@@ -25,8 +25,7 @@ enum {
     PAYLOAD_LEAST = 4096,
     OPERATIONS_LEAST = 5,
     LEASE_USUAL_S = 90,
-    CONTACT_MS = 1000, /* about what a first contact takes, at most */
-    REPLY_MAX = 5120,  /* of EXCHANGE_ID: 4 opaque values of up to 1 KiB */
+    REPLY_MAX = 5120, /* of EXCHANGE_ID: 4 opaque values of up to 1 KiB */
     TRIES = 3 /* by who cannot wait for ever, with a server that forgets the client id at once */
 };
 
@@ -302,6 +301,24 @@ static void say(const struct nfs_client *client, const char *what, const char *w
         log_warning("server %s: %s: %s", server, what, why);
 }
 
+/* It has as many as it allows, or is short of memory. Of one that only asks to come back later (as
+ * after its start) that is believed when it did so for a while. */
+static void say_full(const struct nfs_client *client, uint32_t status,
+                     const struct nfs_patience *patience)
+{
+    enum { EVERY_S = 3600, LATER_OFTEN = 10 };
+    bool later = status == NFS4ERR_DELAY && patience->waits == LATER_OFTEN;
+    char subject[512];
+    const char *server = client->server->name;
+    snprintf(subject, sizeof(subject), "full %.400s", server);
+    if ((later || status == NFS4ERR_NOSPC || status == NFS4ERR_RESOURCE) &&
+        run_may_say(subject, EVERY_S))
+        log_warning("server %s: it makes no session: %s. It may have as many clients, mounts or "
+                    "sessions as it allows: end programs that use it, of which each process has a "
+                    "session, or raise its limit",
+                    server, nfs4_status_name(status));
+}
+
 /* The same for a session with a fence, if the host has that. */
 static int64_t make_fenced(const struct nfs_client *client)
 {
@@ -344,7 +361,7 @@ static bool may_succeed_later(const struct nfs_client *client, uint32_t status, 
 {
     enum nfs4_reaction reaction = nfs4_status_reaction(status, true);
     if (reaction == NFS4_RENEW || reaction == NFS4_BIND || status == NFS4ERR_SERVERFAULT ||
-        status == NFS4ERR_NOSPC)
+        status == NFS4ERR_NOSPC || status == NFS4ERR_RESOURCE)
         return ++*tries < TRIES || client->timeout_ms == 0;
     return reaction == NFS4_LATER;
 }
@@ -392,6 +409,7 @@ static int make(const struct nfs_client *client, struct nfs_patience *patience)
                     status == -EPROTO ? "it grants too little" : "its answer is garbage");
             return (int)status;
         }
+        say_full(client, (uint32_t)status, patience);
         int error = may_succeed_later(client, (uint32_t)status, &tries)
                         ? nfs_call_again(client, patience, false)
                         : why_none((uint32_t)status);
@@ -464,46 +482,6 @@ int nfs4_session_prepare(const struct nfs_client *client)
         result = make(client, &patience);
     pthread_mutex_unlock(&session->making);
     return result;
-}
-
-/* ---- its lease ---- */
-
-static int third_of_lease_ms(const struct nfs_session *session)
-{
-    enum { LONGEST_S = 3600 };
-    uint32_t lease_s = atomic_load(&session->lease_s);
-    return (int)(lease_s < LONGEST_S ? lease_s : LONGEST_S) * 1000 / 3;
-}
-
-static int until_idle_ms(struct nfs_session *session)
-{
-    pthread_mutex_lock(&session->lock);
-    uint64_t used_ns = session->used_ns;
-    pthread_mutex_unlock(&session->lock);
-    int64_t left_ms = third_of_lease_ms(session) - (int64_t)((sys_now_ns() - used_ns) / 1000000);
-    return left_ms > 0 ? (int)left_ms : 0;
-}
-
-int nfs4_session_renew(const struct nfs_client *client)
-{
-    struct nfs_session *session = client->session;
-    struct rpc_call call, *calls[] = {&call};
-    struct xdr_reader results;
-    struct xdr_writer w;
-    bool at_once;
-    int left_ms = until_idle_ms(session);
-    if (left_ms > 0)
-        return left_ms;
-    if (atomic_load(&session->ready) == 0) /* who needs one makes it */
-        return third_of_lease_ms(session);
-    if (!client->server)
-        return CONTACT_MS;
-    nfs4_slots_begin(&call, client, DIRECTNFS_PROCEDURE_SEQUENCE, false, 1, &w);
-    nfs4_put_op(&w, NFS4_OP_PUTROOTFH);
-    rpc_call_end(&call, w.p);
-    nfs_call_run(client, calls, 1);
-    nfs4_call_outcome(&call, NFS4_OP_PUTROOTFH, &results, &at_once);
-    return third_of_lease_ms(session);
 }
 
 /* ---- its end ---- */

@@ -56,6 +56,10 @@ static const struct {
                               "export with sec=sys"},
     [REACH_NO_EXPORT] = {"no such export on the server",
                          "correct the nfstab, or export the directory"},
+    [REACH_NO_EXPORT_HIGH_PORT] =
+        {"no such export, for a port above 1023",
+         "export with `insecure`, or give CAP_NET_BIND_SERVICE; else correct the nfstab, or export "
+         "the directory"},
     [REACH_ELSEWHERE] = {"the directory is at another server",
                          "name that server in the nfstab, as referrals are not followed"},
     [REACH_NAME_IN_USE] = {"the server takes this client for another one",
@@ -118,7 +122,7 @@ enum reach_why reach_why_path(int error)
 static enum reach_why why_refused(enum reach_service service, const struct conf_tunables *tunables)
 {
     enum net_port ports = reach_port_policy(tunables);
-    bool low = ports != NET_PORT_ANY && net_low_ports_permitted();
+    bool low = service != REACH_NFS_HIGH_PORT && ports != NET_PORT_ANY && net_low_ports_permitted();
     if (ports == NET_PORT_PRIVILEGED && !low)
         return REACH_LOW_PORT_FORBIDDEN;
     if (service == REACH_MOUNT)
@@ -140,7 +144,10 @@ enum reach_why reach_why_call(enum reach_service service, int error,
         return REACH_NO_SERVICE;
     case -ENOENT:
     case -ENOTDIR:
-        return service == REACH_MAPPER ? REACH_NO_SERVICE : REACH_NO_EXPORT;
+        /* Some servers hide what they do not show to such ports. */
+        return service == REACH_MAPPER                              ? REACH_NO_SERVICE
+               : service == REACH_NFS_HIGH_PORT && error == -ENOENT ? REACH_NO_EXPORT_HIGH_PORT
+                                                                    : REACH_NO_EXPORT;
     case -EREMOTE:
         return REACH_ELSEWHERE;
     case -EBUSY:
@@ -149,7 +156,7 @@ enum reach_why reach_why_call(enum reach_service service, int error,
     case -EPROTO:
         return REACH_NONSENSE;
     case -EKEYREJECTED:
-        if (service == REACH_NFS)
+        if (service == REACH_NFS || service == REACH_NFS_HIGH_PORT)
             return REACH_OTHER_SECURITY;
         __attribute__((fallthrough));
     case -EACCES:

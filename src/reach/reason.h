@@ -34,6 +34,7 @@ enum reach_why {
     REACH_NFS_REFUSED_HIGH_PORT,
     REACH_OTHER_SECURITY,
     REACH_NO_EXPORT,
+    REACH_NO_EXPORT_HIGH_PORT,
     REACH_ELSEWHERE,
     REACH_NAME_IN_USE,
     REACH_NONSENSE,
@@ -60,8 +61,9 @@ enum reach_why reach_why_run(int error);
 /* Of an error of a path that cannot be used: see conf_path_addresses(). */
 enum reach_why reach_why_path(int error);
 
-/* Of an error of a call to a service of the server, which came from ports as the tunables say. */
-enum reach_service { REACH_MAPPER, REACH_MOUNT, REACH_NFS };
+/* Of an error of a call to a service of the server, which came from ports as the tunables say, or
+ * is known to have come from one above 1023 (reach_nfs_from()). */
+enum reach_service { REACH_MAPPER, REACH_MOUNT, REACH_NFS, REACH_NFS_HIGH_PORT };
 enum reach_why reach_why_call(enum reach_service service, int error,
                               const struct conf_tunables *tunables);
 

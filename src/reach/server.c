@@ -29,6 +29,13 @@ enum net_port reach_port_policy(const struct conf_tunables *tunables)
                                                                   : NET_PORT_AUTO;
 }
 
+enum reach_service reach_nfs_from(const struct net_server *server, unsigned *port)
+{
+    enum { LOW_BELOW = 1024 };
+    *port = server->channels[0]->local_port;
+    return *port >= LOW_BELOW ? REACH_NFS_HIGH_PORT : REACH_NFS;
+}
+
 int reach_over(const struct net_address *address, enum net_port ports, unsigned connections,
                const struct conf_tunables *tunables, struct net_server **server)
 {

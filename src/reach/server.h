@@ -5,6 +5,7 @@
 #include "config/nfstab.h"
 #include "config/tunables.h"
 #include "net/net.h"
+#include "reach/reason.h"
 
 enum { REACH_GROUPS_MAX = 16 }; /* AUTH_SYS has no room for more */
 
@@ -20,6 +21,9 @@ void reach_identity_now(const struct conf_server *conf, struct reach_identity *i
 
 /* What the tunable privileged_port means. */
 enum net_port reach_port_policy(const struct conf_tunables *tunables);
+
+/* For reach_why_call(): a server of reach_over() was called, from *port. */
+enum reach_service reach_nfs_from(const struct net_server *server, unsigned *port);
 
 /* A server for calls over this path alone, to be destroyed by rpc_server_destroy(). 0, or
  * -errno and NULL. */
