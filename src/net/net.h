@@ -83,17 +83,16 @@ struct net_path {
     _Atomic uint64_t heard_ns;      /* when something was last received */
     _Atomic uint64_t silent_ns; /* since when calls wait and nothing comes, if they do: silence.c */
     _Atomic uint64_t up_ns;     /* when it last came up */
-    _Atomic uint64_t
-        patient_ns; /* until then one that answers may be silent for long: rpc/failover.c */
-    _Atomic unsigned silenced; /* channels that are; changed under server->lock, */
-    unsigned answering;        /* which guards what follows: how many are not, if that was said; */
-    unsigned retries;          /* that failed since, */
-    uint64_t retry_ns;         /* and when the next one is due */
-    uint64_t down_since_ns;    /* under server->lock */
-    uint64_t probe_ns;         /* when the next probe is due; under server->lock */
-    unsigned probes;           /* that failed since it is down; under server->lock */
-    const char *why;           /* it is down, or was; under server->lock */
-    bool said;                 /* on the log, by this process or another; under server->lock */
+    _Atomic uint64_t lenient_ns; /* until then it is: see rpc/failover.c */
+    _Atomic unsigned silenced;   /* channels that are; changed under server->lock, */
+    unsigned answering;     /* which guards what follows: how many are not, if that was said; */
+    unsigned retries;       /* that failed since, */
+    uint64_t retry_ns;      /* and when the next one is due */
+    uint64_t down_since_ns; /* under server->lock */
+    uint64_t probe_ns;      /* when the next probe is due; under server->lock */
+    unsigned probes;        /* that failed since it is down; under server->lock */
+    const char *why;        /* it is down, or was; under server->lock */
+    bool said;              /* on the log, by this process or another; under server->lock */
     uint64_t silence_ns, silence_over_ns; /* how long it last was silent, until when; likewise */
     struct net_load load;
     struct directnfs_path_stats *stats;

@@ -18,7 +18,7 @@ enum { NFS_PROGRAM = 100003, NFS_VERSION = 3 };
 
 #define USUAL_MOST_NS (4 * SECOND_NS)
 #define LOOK_AGAIN_NS (200 * MS_NS) /* while one call waits and others are answered */
-#define PATIENT_NS    (600 * SECOND_NS)
+#define LENIENT_NS    (600 * SECOND_NS)
 
 enum { PATIENCE_GROWS = 4 };
 
@@ -126,8 +126,8 @@ static void ping(struct rpc_transport *transport, uint64_t now)
 void rpc_prove(struct rpc_transport *transport, uint64_t now)
 {
     const struct net_channel *channel = transport->channel;
-    bool patient = now < atomic_load_explicit(&channel->path->patient_ns, memory_order_relaxed);
-    transport->proving = (transport->given_up > 0 || patient) && channel->server->options.probe;
+    bool lenient = now < atomic_load_explicit(&channel->path->lenient_ns, memory_order_relaxed);
+    transport->proving = (transport->given_up > 0 || lenient) && channel->server->options.probe;
     if (!transport->proving)
         return;
     if (!transport->ping.queued || !atomic_load(&transport->pinging)) {
@@ -145,7 +145,7 @@ void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call 
     struct net_path *path = transport->channel->path;
     transport->given_up = 0;
     if (transport->elsewhere_ns > call->last_sent_ns)
-        atomic_store(&path->patient_ns, call->answered_ns + PATIENT_NS);
+        atomic_store(&path->lenient_ns, call->answered_ns + LENIENT_NS);
 }
 
 /*
@@ -163,7 +163,7 @@ static uint64_t patience_ns(const struct rpc_transport *transport, uint64_t now)
     uint64_t most_ns = options->retransmit_timeout_s * SECOND_NS;
     if (transport->attempts > 0)
         return limit_ns;
-    if (now < atomic_load_explicit(&path->patient_ns, memory_order_relaxed))
+    if (now < atomic_load_explicit(&path->lenient_ns, memory_order_relaxed))
         return most_ns;
     for (unsigned i = 0; i < transport->given_up && limit_ns < most_ns; i++)
         limit_ns *= PATIENCE_GROWS;

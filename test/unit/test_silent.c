@@ -209,7 +209,7 @@ SILENT_TEST(a_call_that_keeps_its_connection_waiting_is_not_sent_again_and_again
     assert_int_equal(server->copies, 2);
     atomic_store(&server->stuck, 0);
     end(&waiting);
-    assert_true(client->paths[0].patient_ns > sys_now_ns()); /* and the next one not once more */
+    assert_true(client->paths[0].lenient_ns > sys_now_ns()); /* and the next one not once more */
     atomic_store(&server->stuck, 3 + 1);
     begin(&waiting, 3);
     began = sys_now_ns();
