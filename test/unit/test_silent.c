@@ -106,6 +106,11 @@ static void end(struct waiting *waiting)
     assert_true(query_good(&waiting->query));
 }
 
+static const char *shown(void)
+{
+    return client->paths[0].stats->reason;
+}
+
 static void forget_connections(void)
 {
     pthread_mutex_lock(&server->lock);
@@ -179,6 +184,24 @@ SILENT_TEST(a_silent_server_is_waited_for)
     assert_int_equal(server->calls, 3);
 }
 
+/* What is shown is what is the matter now, and not why no connection could be made before. */
+SILENT_TEST(a_server_that_accepts_connections_and_is_silent_is_shown_so)
+{
+    struct waiting waiting = {0};
+    shutdown(server->listener, SHUT_RDWR);
+    pthread_join(server->thread, NULL);
+    begin(&waiting, 1);
+    eventually(strcmp(shown(), "Connection refused") == 0);
+    atomic_store(&server->silent, true);
+    server_listen(server);
+    eventually(strcmp(shown(), "connected, but silent") == 0);
+    assert_int_equal(client->paths[0].state, NET_PATH_DOWN);
+    forget_connections();
+    atomic_store(&server->silent, false);
+    end(&waiting);
+    eventually(client->paths[0].state == NET_PATH_UP);
+}
+
 /* Whatever it is busy with: it answers a ping over the connection. */
 SILENT_TEST(a_connection_that_answers_pings_is_kept)
 {
@@ -241,11 +264,6 @@ static unsigned open_channels(void)
     for (unsigned i = 0; i < client->channel_count; i++)
         open += client->channels[i]->fd >= 0;
     return open;
-}
-
-static const char *shown(void)
-{
-    return client->paths[0].stats->reason;
 }
 
 SILENT_TEST(a_server_that_answers_one_connection_gets_no_more)
