@@ -239,7 +239,7 @@ static bool is_expired(const struct rpc_transport *transport, uint64_t now)
 {
     unsigned limit_s = transport->channel->server->options.soft_timeout_s;
     return limit_s > 0 && transport->silent_since_ns != 0 &&
-           now - transport->silent_since_ns >= limit_s * SECOND_NS;
+           now >= transport->silent_since_ns + limit_s * SECOND_NS;
 }
 
 void rpc_look_after_silence(struct rpc_transport *transport)
@@ -278,7 +278,8 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     }
     look_after_path(transport, silent_since, now);
     uint64_t soft_ns = server->options.soft_timeout_s * SECOND_NS;
-    if (soft_ns > 0 && transport->silent_since_ns == 0 && now - oldest >= soft_ns)
+    if (soft_ns > 0 && now - oldest >= soft_ns &&
+        (transport->silent_since_ns == 0 || transport->silent_since_ns > oldest))
         transport->silent_since_ns = oldest; /* it answered others, or pings */
     if (is_expired(transport, now))
         rpc_connection_lost(transport);
