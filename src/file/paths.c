@@ -7,7 +7,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "run/offline.h"
@@ -204,7 +203,6 @@ static int walk_over(struct file_mount *mount, struct net_address *address, int 
     struct file_server *server = mount->server;
     const struct rpc_auth *auth = file_auth_now(mount);
     struct nfs_client client;
-    unsigned port;
     *service = REACH_NFS;
     server->nfsport = server->conf->nfsport ? (uint16_t)server->conf->nfsport : 2049;
     net_address_set_port(&address->peer, server->nfsport);
@@ -214,12 +212,11 @@ static int walk_over(struct file_mount *mount, struct net_address *address, int 
     if (result != 0)
         return result;
     result = server->version->root(&client, mount->conf->directory, &root->fh);
-    *service = reach_nfs_from(client.server, &port);
+    *service = reach_nfs_from(client.server);
     if (result == -ENOENT && *service == REACH_NFS_HIGH_PORT &&
         file_mount_may_say(mount, "port", result))
-        log_warning("server %s: the call that looked for %s came from port %u, above 1023: the "
-                    "server may want another one",
-                    server->conf->name, mount->conf->directory, port);
+        log_warning("server %s: the call that looked for %s came from port %u, above 1023",
+                    server->conf->name, mount->conf->directory, reach_port_of(client.server));
     rpc_server_destroy(client.server);
     return result;
 }

@@ -29,11 +29,15 @@ enum net_port reach_port_policy(const struct conf_tunables *tunables)
                                                                   : NET_PORT_AUTO;
 }
 
-enum reach_service reach_nfs_from(const struct net_server *server, unsigned *port)
+unsigned reach_port_of(const struct net_server *server)
+{
+    return server->channels[0]->local_port;
+}
+
+enum reach_service reach_nfs_from(const struct net_server *server)
 {
     enum { LOW_BELOW = 1024 };
-    *port = server->channels[0]->local_port;
-    return *port >= LOW_BELOW ? REACH_NFS_HIGH_PORT : REACH_NFS;
+    return reach_port_of(server) >= LOW_BELOW ? REACH_NFS_HIGH_PORT : REACH_NFS;
 }
 
 int reach_over(const struct net_address *address, enum net_port ports, unsigned connections,

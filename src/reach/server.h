@@ -22,8 +22,9 @@ void reach_identity_now(const struct conf_server *conf, struct reach_identity *i
 /* What the tunable privileged_port means. */
 enum net_port reach_port_policy(const struct conf_tunables *tunables);
 
-/* For reach_why_call(): a server of reach_over() was called, from *port. */
-enum reach_service reach_nfs_from(const struct net_server *server, unsigned *port);
+/* Of a server of reach_over() that was called: from where, for reach_why_call(), and the port. */
+enum reach_service reach_nfs_from(const struct net_server *server);
+unsigned reach_port_of(const struct net_server *server);
 
 /* A server for calls over this path alone, to be destroyed by rpc_server_destroy(). 0, or
  * -errno and NULL. */

@@ -420,8 +420,7 @@ bool check_walk(const struct check_path *path, const struct conf_export *export,
         say_session(client);
         return true;
     }
-    unsigned port = 0;
-    enum reach_service from = client->server ? reach_nfs_from(client->server, &port) : REACH_NFS;
+    enum reach_service from = client->server ? reach_nfs_from(client->server) : REACH_NFS;
     enum reach_why why = reach_why_call(from, error, &path->check->tunables);
     bool hidden = why == REACH_NO_EXPORT_HIGH_PORT, missing = hidden || why == REACH_NO_EXPORT;
     check_say(CHECK_ERROR, "session", "%s: %s", reach_reason(why),
@@ -434,7 +433,7 @@ bool check_walk(const struct check_path *path, const struct conf_export *export,
     if (hidden)
         check_remedy("the call came from port %u, above 1023, to which the server may not show it: "
                      "export with `insecure`, or give CAP_NET_BIND_SERVICE",
-                     port);
+                     reach_port_of(client->server));
     check_remedy("see how the server names the export: for NFSv4 the name may begin at a root of "
                  "its own");
     return false;
