@@ -73,72 +73,137 @@ static void await_readers(int fd)
     sys_call4(SYS_pwrite64, fd, &none, 0, 0);
 }
 
-/* The kernel learns size and times, if it knows others than the host. That asks the server. `fd`
- * is -1 for a file that was closed. */
-static void tell_attributes(struct file_inode *inode, int fd, bool times)
+static void tell_pages(const struct file_told *told)
 {
-    const char *path = fd >= 0 ? "" : inode->path;
-    int from = fd >= 0 ? fd : AT_FDCWD;
+    if (told->fd < 0)
+        return;
+    await_readers(told->fd);
+    if (told->open->access == O_RDWR) /* else it did not wait for readers */
+        unmap_pages_if_open(told->open, told->fd);
+    drop_unlocked(told->fd);
+}
+
+static int look_at(const struct file_told *told, int sync, struct statx *seen)
+{
+    if (told->fd >= 0)
+        return sys_statx(told->fd, "", AT_EMPTY_PATH | sync, STATX_BASIC_STATS, seen);
+    return sys_statx(AT_FDCWD, told->open->inode->path, sync, STATX_BASIC_STATS, seen);
+}
+
+/* Does the kernel know size and times as the host does? */
+static bool knows_attributes(const struct file_told *told)
+{
     struct ledger_attributes known;
     struct statx seen;
     uint64_t verified_ns;
-    if (ledger_file_attributes(&inode->entry, &known, &verified_ns) &&
-        sys_statx(from, path, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &seen) == 0 &&
-        seen.stx_size == known.size &&
-        (!times || (seen.stx_mtime.tv_sec == known.mtime.tv_sec &&
-                    seen.stx_mtime.tv_nsec == known.mtime.tv_nsec)))
-        return;
-    sys_statx(from, path, AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &seen);
+    return ledger_file_attributes(&told->open->inode->entry, &known, &verified_ns) &&
+           look_at(told, AT_STATX_DONT_SYNC, &seen) == 0 && seen.stx_size == known.size &&
+           (!told->times || (seen.stx_mtime.tv_sec == known.mtime.tv_sec &&
+                             seen.stx_mtime.tv_nsec == known.mtime.tv_nsec));
 }
 
-static void tell(const struct file_told *told)
+/* It learns them, which asks the server. */
+static void tell_attributes(const struct file_told *told)
 {
-    if (told->fd >= 0) {
-        await_readers(told->fd);
-        if (told->open->access == O_RDWR) /* else it did not wait for readers */
-            unmap_pages_if_open(told->open, told->fd);
-        drop_unlocked(told->fd);
-    }
-    tell_attributes(told->open->inode, told->fd, told->times);
+    struct statx seen;
+    look_at(told, AT_STATX_FORCE_SYNC, &seen);
 }
 
 /* ---- the thread ---- */
 
-static bool is_empty(const struct file_teller *teller)
+static struct file_told *find_later(struct file_teller *teller, const struct file_told *told)
 {
-    return teller->first == teller->end;
+    for (unsigned i = 0; i < teller->later_count; i++)
+        if (teller->later[i].open == told->open && teller->later[i].fd == told->fd)
+            return &teller->later[i];
+    return NULL;
 }
 
-/* The next to be told; or false, with how long to wait for one, 0 for ever. */
-static bool next(struct file_teller *teller, struct file_told *told, uint64_t *wait_ns)
+/* Whose hold goes with it. */
+static void put_later(struct file_teller *teller, const struct file_told *told)
 {
-    uint64_t now_ns = sys_now_ns();
     pthread_mutex_lock(&tell_lock);
-    if (teller->hurry > 0 || teller->due_ns <= now_ns)
-        teller->due = teller->end;
-    bool due = teller->first != teller->due;
-    *wait_ns = due || is_empty(teller) ? 0 : teller->due_ns - now_ns;
-    if (due)
-        *told = teller->told[teller->begun++ % FILE_TELL_MAX];
+    struct file_told *known = find_later(teller, told);
+    bool kept = !known && teller->later_count < FILE_TELL_MAX;
+    if (known)
+        known->times = known->times || told->times;
+    if (kept && teller->later_count == 0)
+        teller->later_ns = sys_now_ns() + DELAY_MS * MS;
+    if (kept)
+        teller->later[teller->later_count++] = *told;
     pthread_mutex_unlock(&tell_lock);
-    return due;
+    if (!known && !kept)
+        file_inode_note_written(told->open->inode); /* for the next time */
+    if (!kept)
+        file_put(told->open);
+}
+
+static bool take_later(struct file_teller *teller, struct file_told *told)
+{
+    pthread_mutex_lock(&tell_lock);
+    bool any = teller->later_count > 0;
+    if (any)
+        *told = teller->later[--teller->later_count];
+    pthread_mutex_unlock(&tell_lock);
+    return any;
+}
+
+static void tell_all_later(struct file_teller *teller)
+{
+    struct file_told told;
+    while (take_later(teller, &told)) {
+        tell_attributes(&told);
+        file_put(told.open);
+    }
+}
+
+static void tell(struct file_teller *teller, const struct file_told *told)
+{
+    if (!told->open) {
+        tell_all_later(teller);
+        return;
+    }
+    tell_pages(told);
+    bool knows = knows_attributes(told);
+    if (!knows && !told->full) {
+        put_later(teller, told);
+        return;
+    }
+    if (!knows)
+        tell_attributes(told);
+    file_put(told->open);
+}
+
+/* What somebody waits for. */
+static bool next(struct file_teller *teller, struct file_told *told)
+{
+    pthread_mutex_lock(&tell_lock);
+    bool any = teller->first != teller->end;
+    if (any)
+        *told = teller->told[teller->first % FILE_TELL_MAX];
+    pthread_mutex_unlock(&tell_lock);
+    return any;
 }
 
 static void finish(struct file_mount *mount)
 {
     struct file_teller *teller = &mount->teller;
     pthread_mutex_lock(&tell_lock);
-    teller->first++;
-    if (teller->first == teller->due)
-        teller->due_ns = sys_now_ns() + DELAY_MS * MS;
-    atomic_store(&teller->done, teller->first);
+    atomic_store(&teller->done, ++teller->first);
     bool was_silent = atomic_exchange(&teller->silent, false);
-    bool awaited = teller->hurry > 0;
     pthread_mutex_unlock(&tell_lock);
-    if (awaited)
-        sys_futex(&teller->done, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+    sys_futex(&teller->done, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
     if (was_silent)
         log_notice("mount %s: the kernel's NFS client gets answers again", mount->path);
+}
+
+/* What is told later is due then; 0: there is nothing. */
+static uint64_t due_of(struct file_teller *teller)
+{
+    pthread_mutex_lock(&tell_lock);
+    uint64_t due_ns = teller->later_count > 0 ? teller->later_ns : 0;
+    pthread_mutex_unlock(&tell_lock);
+    return due_ns;
 }
 
 static void *tell_on(void *argument)
@@ -146,36 +211,34 @@ static void *tell_on(void *argument)
     struct file_mount *mount = argument;
     struct file_teller *teller = &mount->teller;
     struct file_told told;
-    uint64_t wait_ns;
     sys_critical_enter();
     for (;;) {
         uint32_t kicks = atomic_load(&teller->kicks);
-        if (next(teller, &told, &wait_ns)) {
-            tell(&told);
+        if (next(teller, &told)) {
+            tell(teller, &told);
             finish(mount);
-            file_put(told.open);
             continue;
         }
-        struct timespec wait = {.tv_nsec = (long)wait_ns};
-        sys_futex(&teller->kicks, FUTEX_WAIT_PRIVATE, kicks, wait_ns ? &wait : NULL);
+        uint64_t due_ns = due_of(teller), now_ns = sys_now_ns();
+        if (due_ns != 0 && due_ns <= now_ns) {
+            tell_all_later(teller);
+            continue;
+        }
+        struct timespec wait = {.tv_nsec = (long)(due_ns - now_ns)};
+        sys_futex(&teller->kicks, FUTEX_WAIT_PRIVATE, kicks, due_ns ? &wait : NULL);
     }
     return NULL;
-}
-
-static void kick(struct file_teller *teller)
-{
-    atomic_fetch_add(&teller->kicks, 1);
-    sys_futex(&teller->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 /* ---- those who ask it ---- */
 
 /* Waits until all before `end` was told, a second at most. */
-static void await(struct file_mount *mount, uint32_t end)
+static void await(struct file_mount *mount, uint32_t end, bool full)
 {
     struct file_teller *teller = &mount->teller;
     uint64_t begun_ns = sys_now_ns(), until_ns = begun_ns + PATIENCE_MS * MS, now_ns = begun_ns;
-    kick(teller);
+    atomic_fetch_add(&teller->kicks, 1);
+    sys_futex(&teller->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
     uint32_t done;
     while ((int32_t)((done = atomic_load(&teller->done)) - end) < 0 && now_ns < until_ns) {
         struct timespec left = {.tv_sec = (time_t)((until_ns - now_ns) / 1000000000),
@@ -185,8 +248,8 @@ static void await(struct file_mount *mount, uint32_t end)
     }
     bool in_vain = (int32_t)(done - end) < 0;
     pthread_mutex_lock(&tell_lock);
-    teller->hurry--;
-    teller->wait_ns = now_ns + (now_ns - begun_ns) * SHARE;
+    if (full)
+        teller->full_ns = now_ns + (now_ns - begun_ns) * SHARE;
     in_vain = in_vain && !atomic_exchange(&teller->silent, true);
     pthread_mutex_unlock(&tell_lock);
     if (in_vain)
@@ -195,54 +258,36 @@ static void await(struct file_mount *mount, uint32_t end)
                     mount->path);
 }
 
-/* The one that is not begun and has the same file, or a new one. NULL: there is no room, or the
- * thread is kept waiting. Under `tell_lock`. */
-static struct file_told *place(struct file_teller *teller, struct file_open *open, int fd)
-{
-    for (uint32_t i = teller->begun; i != teller->end; i++) {
-        struct file_told *told = &teller->told[i % FILE_TELL_MAX];
-        if (told->open == open && told->fd == fd)
-            return told;
-    }
-    if (teller->end - teller->first == FILE_TELL_MAX || atomic_load(&teller->silent))
-        return NULL;
-    struct file_told *told = &teller->told[teller->end++ % FILE_TELL_MAX];
-    *told = (struct file_told){.open = open, .fd = fd};
-    file_hold(open);
-    return told;
-}
-
-static bool is_started(struct file_mount *mount)
+/* Enters what is to be told, and holds its file. False: there is no room, the thread is kept
+ * waiting, or there is none. Under `tell_lock`. */
+static bool enter(struct file_mount *mount, const struct file_told *told)
 {
     struct file_teller *teller = &mount->teller;
+    if (teller->end - teller->first == FILE_TELL_MAX || atomic_load(&teller->silent))
+        return false;
     if (!teller->started)
         teller->started = sys_thread_start(tell_on, mount, "telling the kernel's NFS client");
-    return teller->started;
+    if (!teller->started)
+        return false;
+    teller->told[teller->end++ % FILE_TELL_MAX] = *told;
+    if (told->open)
+        file_hold(told->open);
+    return true;
 }
 
-/* False: the thread is not asked. */
-static bool ask(struct file_open *open, int fd, bool times)
+static void ask(struct file_open *open, int fd, bool times)
 {
     struct file_mount *mount = open->inode->mount;
-    struct file_teller *teller = &mount->teller;
-    uint64_t now_ns = sys_now_ns();
+    struct file_told told = {.open = open, .fd = fd, .times = times};
     pthread_mutex_lock(&tell_lock);
-    bool was_empty = is_empty(teller);
-    struct file_told *told = is_started(mount) ? place(teller, open, fd) : NULL;
-    if (told)
-        told->times = told->times || times;
-    bool waits = told && now_ns >= teller->wait_ns;
-    if (waits)
-        teller->hurry++;
-    uint32_t end = teller->end;
+    told.full = sys_now_ns() >= mount->teller.full_ns;
+    bool entered = enter(mount, &told);
+    uint32_t end = mount->teller.end;
     pthread_mutex_unlock(&tell_lock);
-    if (waits)
-        await(mount, end);
-    else if (told && was_empty)
-        kick(teller);
-    else if (!told)
+    if (entered)
+        await(mount, end, told.full);
+    else
         file_inode_note_written(open->inode); /* for the next time */
-    return told;
 }
 
 void file_pages_drop(struct file_open *open, int fd, bool times)
@@ -250,7 +295,13 @@ void file_pages_drop(struct file_open *open, int fd, bool times)
     if (!open->inode->mount->kernel_nfs)
         return;
     drop_unlocked(fd);
-    (void)ask(open, fd, times);
+    ask(open, fd, times);
+}
+
+static void forget_descriptor(struct file_told *told, const struct file_open *open, int fd)
+{
+    if (told->open == open && told->fd == fd)
+        told->fd = -1;
 }
 
 void file_pages_drop_closing(struct file_open *open, int fd)
@@ -260,26 +311,24 @@ void file_pages_drop_closing(struct file_open *open, int fd)
         return;
     file_pages_drop(open, fd, true);
     pthread_mutex_lock(&tell_lock);
-    for (uint32_t i = teller->begun; i != teller->end; i++) {
-        struct file_told *told = &teller->told[i % FILE_TELL_MAX];
-        if (told->open == open && told->fd == fd)
-            told->fd = -1;
-    }
+    for (uint32_t i = teller->first; i != teller->end; i++)
+        forget_descriptor(&teller->told[i % FILE_TELL_MAX], open, fd);
+    for (unsigned i = 0; i < teller->later_count; i++)
+        forget_descriptor(&teller->later[i], open, fd);
     pthread_mutex_unlock(&tell_lock);
 }
 
 void file_pages_settle(void)
 {
+    const struct file_told all = {.open = NULL};
     for (unsigned i = 0; i < file_mount_count(); i++) {
-        struct file_teller *teller = &file_mount_at(i)->teller;
+        struct file_mount *mount = file_mount_at(i);
         pthread_mutex_lock(&tell_lock);
-        uint32_t end = teller->end;
-        bool waits = !is_empty(teller) && !atomic_load(&teller->silent);
-        if (waits)
-            teller->hurry++;
+        bool entered = mount->teller.later_count > 0 && enter(mount, &all);
+        uint32_t end = mount->teller.end;
         pthread_mutex_unlock(&tell_lock);
-        if (waits)
-            await(file_mount_at(i), end);
+        if (entered)
+            await(mount, end, false);
     }
 }
 
@@ -288,13 +337,8 @@ void file_pages_drop_all(void)
     for (int fd = 0, limit = file_table_limit(); fd < limit; fd++) {
         struct file_open *open = file_is_managed(fd) ? file_get(fd) : NULL;
         if (open && open->inode->mount->kernel_nfs &&
-            atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed)) {
-            drop_unlocked(fd);
-            if (!ask(open, fd, true)) { /* no room */
-                file_pages_settle();
-                (void)ask(open, fd, true);
-            }
-        }
+            atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed))
+            file_pages_drop(open, fd, true);
         if (open)
             file_put(open);
     }
