@@ -127,13 +127,17 @@ $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $<
 
+$(BUILD)/test/lib/%: test/lib/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) -O2 -o $@ $<
+
 # Built by `make fuzzers`, which sets what clang needs for all objects.
 $(BUILD)/test/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lcmocka -lm
 
 unit: $(call bin,$(UNIT))
-programs: $(call bin,$(PROGRAMS) $(BENCH) $(FAULT) $(VM))
+programs: $(call bin,$(PROGRAMS) $(BENCH) $(FAULT) $(VM) test/lib/limit.c)
 
 check:
 	scripts/check

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            alarm(20);
+            alarm(600);
             without_first_thread(before);
         }
         CHECK(waitpid(child, &status, 0) == child);

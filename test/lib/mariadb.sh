@@ -56,7 +56,7 @@ maria_kill() {
 }
 
 # The clients of the server need no library.
-maria_client() { as_user timeout -k 2 "${command_limit:-120}" "$@"; }
+maria_client() { as_user "$limit" "${command_limit:-120}" "$@"; }
 maria_query() { maria_client mariadb --no-defaults -S "$maria_socket" -u root -N -B "${2:-mysql}" -e "$1"; }
 
 # maria_sysbench COMMAND OPTION...: prepare, or run for the seconds that are among the options

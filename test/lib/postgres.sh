@@ -32,7 +32,7 @@ pg_stop() { as_user "$pg_bin/pg_ctl" -D "$pg_data" -w -t 60 -m "${1:-fast}" stop
 pg_abort() { [ ! -e "$pg_data/postmaster.pid" ] || as_user "$pg_bin/pg_ctl" -D "$pg_data" -w -t 10 -m immediate stop; }
 
 # The clients of the server need no library.
-pg_client() { as_user timeout -k 2 "${command_limit:-180}" "$@"; }
+pg_client() { as_user "$limit" "${command_limit:-180}" "$@"; }
 pg_query() { pg_client "$pg_bin/psql" "${pg_connect[@]}" -d "${2:-postgres}" -qXAt -v ON_ERROR_STOP=1 -c "$1"; }
 pg_bench() { pg_client "$pg_bin/pgbench" "${pg_connect[@]}" "$@" postgres; }
 pg_amcheck() {

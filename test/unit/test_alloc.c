@@ -121,7 +121,7 @@ UNIT_TEST(a_child_can_allocate)
         pid_t child = fork();
         sys_alloc_fork_done();
         if (child == 0) {
-            alarm(60);
+            alarm(600);
             sys_free(sys_alloc(100));
             _exit(0);
         }

@@ -217,7 +217,7 @@ ENGINE_TEST(a_child_that_is_forked_meanwhile_does_not_wait_for_a_removed_file)
     hand_over_begin(threads, &fd);
     pid_t child = engine_fork();
     if (child == 0) {
-        alarm(60);
+        alarm(600);
         step_done(0);
         engine_read(fd, &byte, 1, 0);
         _exit(0);

@@ -270,7 +270,7 @@ CALL_TEST(a_process_gives_up_root)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        alarm(60);
+        alarm(600);
         struct net_address address = loopback(server->port);
         struct net_server_options options = {
             .name = "root", .connections_max = 1, .reconnect_max_s = 1};
@@ -283,7 +283,7 @@ CALL_TEST(a_process_gives_up_root)
         if (setresuid(65534, 65534, 65534) != 0 || privileged())
             _exit(77);
         pid_t child = fork();
-        alarm(60);
+        alarm(600);
         if (child == 0) {
             rpc_after_fork(client);
             net_server_after_fork(client);

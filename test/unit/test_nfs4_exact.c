@@ -35,7 +35,7 @@ static int begin(void **unused)
 {
     (void)unused;
     static const struct conf_tunables tunables = {.retransmit_timeout = 60};
-    alarm(300);
+    alarm(1200);
     log_set_level(LOG_LEVEL_ERROR);
     server = v41_server_start(NULL, INADDR_LOOPBACK, 0);
     control = server->control;

@@ -44,7 +44,7 @@ static int process(void *(*body)(void *))
     if (child == 0) {
         _Atomic int ended = 0;
         pthread_t thread;
-        alarm(60);
+        alarm(600);
         for (int i = 0; i < 3; i++)
             sys_thread_start(ends, &ended, "a test");
         sys_thread_start(stays, NULL, "a test");

@@ -19,7 +19,7 @@ static struct scene scene;
 static int scene_begin(void **state)
 {
     (void)state;
-    alarm(60);
+    alarm(600);
     memset(&scene, 0, sizeof(scene));
     scene.server = v41_server_start(NULL, INADDR_ANY, 0);
     scene.control = scene.server->control;
