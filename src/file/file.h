@@ -244,9 +244,10 @@ void file_shared_all(void);
 
 /* fstat of a managed descriptor: overlays size, blocks and times. */
 int file_stat(struct file_open *open, int fd, struct stat *status);
-/* stat of a path, or of an unmanaged descriptor, if its device has a mount of ours. */
-void file_stat_path(struct stat *status);
-void file_statx_path(struct statx *status);
+/* What the kernel told of dirfd, path and flags, those of statx(2), if its device has a mount of
+ * ours. */
+void file_stat_path(int dirfd, const char *path, int flags, struct stat *status);
+void file_statx_path(int dirfd, const char *path, int flags, struct statx *status);
 
 /* True if files of this device may be ours: for calls that name a file by path, as truncate(). */
 bool file_on_mount(dev_t device);

@@ -208,29 +208,51 @@ static bool flush_for_stat(dev_t device, uint64_t number)
     return file_flush_number(device, number) == 0 || is_served(device, number);
 }
 
-void file_stat_path(struct stat *status)
+/* The number was another file's, which is gone, or is another file's, too: then only the kernel
+ * knows which file has the name. What it has cached may be older than what the server has by now.
+ * True if it was told anew. */
+static bool refresh_shared(dev_t device, uint64_t number, int dirfd, const char *path, int flags,
+                           unsigned mask, struct statx *told)
+{
+    flags = (flags & ~AT_STATX_SYNC_TYPE) | AT_STATX_FORCE_SYNC;
+    return ledger_number_is_shared(device, number) && file_mount_is_nfs(device) &&
+           sys_statx(dirfd, path, flags, mask, told) == 0;
+}
+
+void file_stat_path(int dirfd, const char *path, int flags, struct stat *status)
 {
     struct ledger_attributes attributes;
+    struct statx told;
+    struct stat again;
     const struct shown shown = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
                                 ledger_nanoseconds(&status->st_ctim)};
     if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev))
         return;
-    if (!flush_for_stat(status->st_dev, status->st_ino) || !known_better(&shown, &attributes))
+    bool flushed = flush_for_stat(status->st_dev, status->st_ino);
+    if (refresh_shared(status->st_dev, status->st_ino, dirfd, path, flags, STATX_BASIC_STATS,
+                       &told) &&
+        sys_fstatat(dirfd, path, &again, flags) == 0)
+        *status = again;
+    if (!flushed || !known_better(&shown, &attributes))
         return;
     status->st_size = (off_t)attributes.size;
     overlay_times(status, &attributes);
 }
 
-void file_statx_path(struct statx *status)
+void file_statx_path(int dirfd, const char *path, int flags, struct statx *status)
 {
     struct ledger_attributes attributes;
+    struct statx told;
     dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
     const struct shown shown = {device, status->stx_ino, status->stx_size,
                                 ledger_nanoseconds(&(struct timespec){status->stx_ctime.tv_sec,
                                                                       status->stx_ctime.tv_nsec})};
     if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device))
         return;
-    if (!flush_for_stat(device, status->stx_ino) || !known_better(&shown, &attributes))
+    bool flushed = flush_for_stat(device, status->stx_ino);
+    if (refresh_shared(device, status->stx_ino, dirfd, path, flags, status->stx_mask, &told))
+        *status = told;
+    if (!flushed || !known_better(&shown, &attributes))
         return;
     status->stx_size = attributes.size;
     status->stx_blocks = (attributes.used + 511) / 512;

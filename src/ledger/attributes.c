@@ -128,6 +128,12 @@ bool ledger_file_peek(uint64_t device, uint64_t inode, struct ledger_attributes 
     return true;
 }
 
+bool ledger_number_is_shared(uint64_t device, uint64_t inode)
+{
+    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_next(device, inode, NULL) : NULL;
+    return entry && ledger_entry_next(device, inode, entry);
+}
+
 /* ---- what the server says ---- */
 
 uint64_t ledger_entry_epoch(const struct ledger_entry *entry)

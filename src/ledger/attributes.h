@@ -37,6 +37,9 @@ uint64_t ledger_file_least_size(struct ledger_file *file);
  * entry is made. False: not known, or there are several files with this number. */
 bool ledger_file_peek(uint64_t device, uint64_t inode, struct ledger_attributes *attributes);
 
+/* Several files with this number are known. */
+bool ledger_number_is_shared(uint64_t device, uint64_t inode);
+
 /*
  * Brackets a question to the server (GETATTR, or any call whose reply has post_op_attr):
  *   epoch = ledger_file_asking(file);  ... RPC ...;  ledger_file_learned(file, epoch, &attributes,

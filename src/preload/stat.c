@@ -18,13 +18,14 @@ PRELOAD_SLOW static int overlay_managed(int fd, struct stat *status)
     return (int)preload_result(result);
 }
 
-static int overlay_path(struct stat *status)
+/* Of what the kernel was asked by these, as in statx(2). */
+static int overlay_path(int dirfd, const char *path, int flags, struct stat *status)
 {
     if (PRELOAD_LIKELY(!file_on_mount(status->st_dev)))
         return 0;
     int saved = errno;
     sys_critical_enter();
-    file_stat_path(status);
+    file_stat_path(dirfd, path, flags, status);
     sys_critical_leave();
     errno = saved;
     return 0;
@@ -34,12 +35,14 @@ static inline int after_fstat(int result, int fd, struct stat *status)
 {
     if (result != 0 || !preload_active())
         return result;
-    return file_is_managed(fd) ? overlay_managed(fd, status) : overlay_path(status);
+    return file_is_managed(fd) ? overlay_managed(fd, status)
+                               : overlay_path(fd, "", AT_EMPTY_PATH, status);
 }
 
-static inline int after_stat(int result, struct stat *status)
+static inline int after_stat(int result, int dirfd, const char *path, int flags,
+                             struct stat *status)
 {
-    return result == 0 && preload_active() ? overlay_path(status) : result;
+    return result == 0 && preload_active() ? overlay_path(dirfd, path, flags, status) : result;
 }
 
 /* AT_EMPTY_PATH makes the *at() calls fstat(); since Linux 6.11 without any path, too. The empty
@@ -54,17 +57,18 @@ static int after_fstatat(int result, int dirfd, const char *path, struct stat *s
 {
     if (result == 0 && names_descriptor(path, flags))
         return after_fstat(result, dirfd, status);
-    return after_stat(result, status);
+    return after_stat(result, dirfd, path, flags, status);
 }
 
 PRELOAD_EXPORT int stat(const char *path, struct stat *status)
 {
-    return after_stat(PRELOAD_REAL(stat)(path, status), status);
+    return after_stat(PRELOAD_REAL(stat)(path, status), AT_FDCWD, path, 0, status);
 }
 
 PRELOAD_EXPORT int lstat(const char *path, struct stat *status)
 {
-    return after_stat(PRELOAD_REAL(lstat)(path, status), status);
+    return after_stat(PRELOAD_REAL(lstat)(path, status), AT_FDCWD, path, AT_SYMLINK_NOFOLLOW,
+                      status);
 }
 
 PRELOAD_EXPORT int fstat(int fd, struct stat *status)
@@ -80,12 +84,14 @@ PRELOAD_EXPORT int fstatat(int dirfd, const char *path, struct stat *status, int
 
 PRELOAD_EXPORT int __xstat(int version, const char *path, struct stat *status)
 {
-    return after_stat(PRELOAD_REAL(__xstat)(version, path, status), status);
+    int result = PRELOAD_REAL(__xstat)(version, path, status);
+    return after_stat(result, AT_FDCWD, path, 0, status);
 }
 
 PRELOAD_EXPORT int __lxstat(int version, const char *path, struct stat *status)
 {
-    return after_stat(PRELOAD_REAL(__lxstat)(version, path, status), status);
+    int result = PRELOAD_REAL(__lxstat)(version, path, status);
+    return after_stat(result, AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status);
 }
 
 PRELOAD_EXPORT int __fxstat(int version, int fd, struct stat *status)
@@ -119,7 +125,7 @@ int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *
         if (result == FILE_KERNEL)
             result = sys_fstat(dirfd, &status);
     } else if (file_on_mount(makedev(extended->stx_dev_major, extended->stx_dev_minor))) {
-        file_statx_path(extended);
+        file_statx_path(dirfd, path, flags, extended);
     }
     sys_critical_leave();
     if (open == NULL || result < 0)
