@@ -121,7 +121,7 @@ off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
     off_t size = (off_t)attributes.size;
     if (whence == SEEK_END) {
         if (__builtin_add_overflow(size, offset, &offset))
-            return -EOVERFLOW;
+            return -EINVAL;
         return sys_lseek(fd, offset, SEEK_SET);
     }
     if (offset < 0 || offset >= size)
@@ -461,19 +461,38 @@ int file_truncate_path(const char *path, off_t size)
     return cut_known(AT_FDCWD, path, &status, &file, size);
 }
 
+/* Some file system has it: one way, and for some of them KEEP_SIZE, without which there are no
+ * holes. */
+static bool is_mode(int mode)
+{
+    switch (mode & ~FALLOC_FL_KEEP_SIZE) {
+    case FALLOC_FL_PUNCH_HOLE:
+        return mode & FALLOC_FL_KEEP_SIZE;
+    case FALLOC_FL_COLLAPSE_RANGE:
+    case FALLOC_FL_INSERT_RANGE:
+        return !(mode & FALLOC_FL_KEEP_SIZE);
+    default:
+        return (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_UNSHARE_RANGE)) == 0 ||
+               (mode & ~FALLOC_FL_KEEP_SIZE) == FALLOC_FL_ZERO_RANGE;
+    }
+}
+
 int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,
                   bool emulate)
 {
     (void)fd;
-    if (open->access == O_RDONLY)
-        return -EBADF;
+    off_t end;
+    /* In the kernel's order. */
     if (offset < 0 || length <= 0)
         return -EINVAL;
-    if (mode != 0 || !emulate)
+    if (!is_mode(mode))
         return -EOPNOTSUPP;
-    off_t end;
+    if (open->access == O_RDONLY)
+        return -EBADF;
     if (__builtin_add_overflow(offset, length, &end))
         return -EFBIG;
+    if (mode != 0 || !emulate)
+        return -EOPNOTSUPP;
     /* NFSv3 cannot reserve space: what is beyond the end of the file is written. */
     for (;;) {
         struct ledger_attributes attributes;

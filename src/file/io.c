@@ -13,8 +13,8 @@ ssize_t file_total_length(const struct iovec *vectors, int count)
         return -EINVAL;
     size_t total = 0;
     for (int i = 0; i < count; i++) {
-        if (vectors[i].iov_len > (size_t)SSIZE_MAX - total)
-            return -EINVAL;
+        if (vectors[i].iov_len > (size_t)SSIZE_MAX - total) /* so much memory no process has */
+            return vectors[i].iov_len > SSIZE_MAX ? -EINVAL : -EFAULT;
         total += vectors[i].iov_len;
     }
     return (ssize_t)(total < FILE_TRANSFER_MAX ? total : FILE_TRANSFER_MAX);

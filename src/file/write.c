@@ -331,9 +331,13 @@ void file_written(struct file_open *open, int fd, enum nfs_stable stable)
 ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
                      off_t offset, int flags)
 {
-    if (file_appends(open, fd, flags))
-        return file_append(open, fd, vectors, count, flags, false);
     enum nfs_stable stable;
+    if (file_appends(open, fd, flags)) {
+        ssize_t whole = file_total_length(vectors, count);
+        if (whole > 0 && offset > INT64_MAX - whole && open->access != O_RDONLY)
+            return -EINVAL; /* though that is not where it writes */
+        return file_append(open, fd, vectors, count, flags, false);
+    }
     ssize_t length = file_write_check(open, vectors, count, offset, flags, &stable);
     if (length <= 0)
         return length;

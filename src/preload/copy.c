@@ -164,19 +164,38 @@ PRELOAD_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off6
     return moved(in, in_offset, from + copied) && moved(out, out_offset, to + copied) ? copied : -1;
 }
 
-/* Pages cannot be passed on; programs fall back on read() and write(): splice(2), EINVAL. */
+/* Pages cannot be passed on; programs fall back on read() and write(): splice(2), EINVAL. What else
+ * is wrong with the call the kernel says first. */
+static int check_splicing(int in, const off64_t *in_offset, int out, const off64_t *out_offset)
+{
+    if (sys_fcntl(in, F_GETFD, 0) < 0 || sys_fcntl(out, F_GETFD, 0) < 0)
+        return EBADF;
+    if ((in_offset && !has_pages(in)) || (out_offset && !has_pages(out)))
+        return ESPIPE;
+    return is_open_for(in, O_WRONLY) && is_open_for(out, O_RDONLY) ? EINVAL : EBADF;
+}
+
+enum { SPLICE_FLAGS = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT };
+
 PRELOAD_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset,
                               size_t length, unsigned flags)
 {
-    if (preload_managed(in) || preload_managed(out))
-        return preload_fail(EINVAL);
+    if (preload_managed(in) || preload_managed(out)) {
+        if (length == 0)
+            return 0;
+        return preload_fail(flags & ~SPLICE_FLAGS ? EINVAL
+                                                  : check_splicing(in, in_offset, out, out_offset));
+    }
     return PRELOAD_REAL(splice)(in, in_offset, out, out_offset, length, flags);
 }
 
 PRELOAD_EXPORT ssize_t tee(int in, int out, size_t length, unsigned flags)
 {
-    if (preload_managed(in) || preload_managed(out))
-        return preload_fail(EINVAL);
+    if (preload_managed(in) || preload_managed(out)) {
+        if (length == 0 && !(flags & ~SPLICE_FLAGS))
+            return 0;
+        return preload_fail(flags & ~SPLICE_FLAGS ? EINVAL : check_splicing(in, NULL, out, NULL));
+    }
     return PRELOAD_REAL(tee)(in, out, length, flags);
 }
 

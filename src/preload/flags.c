@@ -115,7 +115,9 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
 
-    if (PRELOAD_UNLIKELY(is_refused(fd, request, argument)))
-        return preload_fail(EOPNOTSUPP);
+    if (PRELOAD_UNLIKELY(is_refused(fd, request, argument))) {
+        bool no_source = request == FICLONE && sys_fcntl((int)(long)argument, F_GETFD, 0) == -EBADF;
+        return preload_fail(no_source ? EBADF : EOPNOTSUPP);
+    }
     return PRELOAD_REAL(ioctl)(fd, request, argument);
 }
