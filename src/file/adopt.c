@@ -458,6 +458,10 @@ static int opened(int fd, int flags, bool fresh, const char *reason)
     bool shut = !reason && file_mount_is_shut(mount);
     if (inode && !why && !shut && file_table_enter(fd, inode, claim.auth, flags) == 0) {
         log_debug("%s: adopted as descriptor %d", path, fd);
+        /* Who left all files to the kernel meanwhile may not have seen this one. */
+        const char *left = atomic_load(&file_left_to_kernel);
+        if (left)
+            (void)file_demote(fd, left);
         return 0;
     }
     why = why ? why : "no memory";

@@ -1,8 +1,11 @@
 #include "file/pages.h"
 
+#include <stdio.h>
+
 #include "file/append.h"
 #include "file/mount.h"
 #include "ledger/hold.h"
+#include "run/said.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -11,7 +14,8 @@
 enum {
     PATIENCE_MS = 1000, /* for the kernel's client */
     DELAY_MS = 10,      /* for which more is gathered, if nobody waits */
-    SHARE = 100         /* one of so many parts of the time is spent waiting */
+    SHARE = 100,        /* one of so many parts of the time is spent waiting for attributes */
+    SAY_EVERY_S = 60
 };
 
 #define MS UINT64_C(1000000)
@@ -26,39 +30,83 @@ static void drop_unlocked(int fd)
     sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-static void begin_direct(int fd)
-{
-    int flags = sys_fcntl(fd, F_GETFL, 0);
-    /* O_APPEND beside O_DIRECT is refused. */
-    if (flags >= 0 && !(flags & (O_DIRECT | O_APPEND)) && (flags & O_ACCMODE) != O_WRONLY &&
-        sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
-        sys_pread(fd, NULL, 1, 0);
-        sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
-    }
-}
-
 /*
  * POSIX_FADV_DONTNEED leaves pages that somebody has mapped. Linux's client unmaps them when direct
  * I/O of a file begins after I/O through the cache (fs/nfs/io.c). So both begin here, and do
- * nothing: a read of no bytes has, and one into no memory fails before anything is sent.
+ * nothing: a write of no bytes has, and a read into no memory fails before anything is sent. It may
+ * wait for who reads the file, so no lock is held then.
  */
+enum direct { DIRECT_NOT, DIRECT_WAS, DIRECT_SET };
+
+/* Under file_flags_lock(). O_APPEND beside O_DIRECT is refused. */
+static enum direct set_direct(int fd)
+{
+    int flags = sys_fcntl(fd, F_GETFL, 0);
+    if (flags < 0 || flags & O_APPEND || (flags & O_ACCMODE) == O_WRONLY)
+        return DIRECT_NOT;
+    if (flags & O_DIRECT)
+        return DIRECT_WAS;
+    return sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0 ? DIRECT_SET : DIRECT_NOT;
+}
+
+static void clear_direct(int fd)
+{
+    sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
+}
+
 static void unmap_pages(struct file_open *open, int fd)
 {
     bool shared = file_flags_lock(open);
-    begin_direct(fd);
+    enum direct direct = set_direct(fd);
+    file_flags_unlock(open, shared);
+    if (direct != DIRECT_NOT)
+        sys_pread(fd, NULL, 1, 0);
+    if (direct != DIRECT_SET)
+        return;
+    shared = file_flags_lock(open);
+    clear_direct(fd);
     file_flags_unlock(open, shared);
 }
 
-/* The same from a thread that does not know whether the descriptor is closed meanwhile: the flag of
- * another file is not touched. */
-static void unmap_pages_if_open(struct file_open *open, int fd)
+/* By the thread: is it the caller's own descriptor still? Under `tell_lock`. */
+static bool is_awaited(const struct file_teller *teller)
 {
-    bool shared = file_flags_lock(open);
+    return (int32_t)(teller->given_up - teller->first) <= 0;
+}
+
+/* The descriptor may be another file's by now. */
+static void clear_direct_of(const struct file_open *open)
+{
     pthread_mutex_lock(&file_lock);
-    if (atomic_load(&file_table[fd]) == open)
-        begin_direct(fd);
+    int limit = file_table_limit(), fd = 0;
+    while (fd < limit && atomic_load(&file_table[fd]) != open)
+        fd++;
+    if (fd < limit)
+        clear_direct(fd);
     pthread_mutex_unlock(&file_lock);
-    file_flags_unlock(open, shared);
+}
+
+/* The same by the thread. Who waits for it may give up, and close the descriptor. */
+static void unmap_pages_of(const struct file_teller *teller, const struct file_told *told)
+{
+    bool shared = file_flags_lock(told->open);
+    pthread_mutex_lock(&tell_lock);
+    enum direct direct = is_awaited(teller) ? set_direct(told->fd) : DIRECT_NOT;
+    pthread_mutex_unlock(&tell_lock);
+    file_flags_unlock(told->open, shared);
+    if (direct != DIRECT_NOT)
+        sys_pread(told->fd, NULL, 1, 0);
+    if (direct != DIRECT_SET)
+        return;
+    shared = file_flags_lock(told->open);
+    pthread_mutex_lock(&tell_lock);
+    bool awaited = is_awaited(teller);
+    if (awaited)
+        clear_direct(told->fd);
+    pthread_mutex_unlock(&tell_lock);
+    if (!awaited)
+        clear_direct_of(told->open);
+    file_flags_unlock(told->open, shared);
 }
 
 /*
@@ -73,13 +121,12 @@ static void await_readers(int fd)
     sys_call4(SYS_pwrite64, fd, &none, 0, 0);
 }
 
-static void tell_pages(const struct file_told *told)
+static void tell_pages(const struct file_teller *teller, const struct file_told *told)
 {
     if (told->fd < 0)
         return;
     await_readers(told->fd);
-    if (told->open->access == O_RDWR) /* else it did not wait for readers */
-        unmap_pages_if_open(told->open, told->fd);
+    unmap_pages_of(teller, told);
     drop_unlocked(told->fd);
 }
 
@@ -144,26 +191,29 @@ static bool take_later(struct file_teller *teller, struct file_told *told)
     bool any = teller->later_count > 0;
     if (any)
         *told = teller->later[--teller->later_count];
+    teller->telling_later = any;
     pthread_mutex_unlock(&tell_lock);
     return any;
 }
 
-static void tell_all_later(struct file_teller *teller)
+static bool tell_one_later(struct file_teller *teller)
 {
     struct file_told told;
-    while (take_later(teller, &told)) {
-        tell_attributes(&told);
-        file_put(told.open);
-    }
+    if (!take_later(teller, &told))
+        return false;
+    tell_attributes(&told);
+    file_put(told.open);
+    return true;
 }
 
 static void tell(struct file_teller *teller, const struct file_told *told)
 {
     if (!told->open) {
-        tell_all_later(teller);
+        while (tell_one_later(teller))
+            ;
         return;
     }
-    tell_pages(told);
+    tell_pages(teller, told);
     bool knows = knows_attributes(told);
     if (!knows && !told->full) {
         put_later(teller, told);
@@ -190,10 +240,12 @@ static void finish(struct file_mount *mount)
     struct file_teller *teller = &mount->teller;
     pthread_mutex_lock(&tell_lock);
     atomic_store(&teller->done, ++teller->first);
-    bool was_silent = atomic_exchange(&teller->silent, false);
+    bool said = teller->said;
+    atomic_store(&teller->silent, false);
+    teller->said = false;
     pthread_mutex_unlock(&tell_lock);
     sys_futex(&teller->done, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
-    if (was_silent)
+    if (said)
         log_notice("mount %s: the kernel's NFS client gets answers again", mount->path);
 }
 
@@ -201,6 +253,7 @@ static void finish(struct file_mount *mount)
 static uint64_t due_of(struct file_teller *teller)
 {
     pthread_mutex_lock(&tell_lock);
+    teller->telling_later = false;
     uint64_t due_ns = teller->later_count > 0 ? teller->later_ns : 0;
     pthread_mutex_unlock(&tell_lock);
     return due_ns;
@@ -214,16 +267,16 @@ static void *tell_on(void *argument)
     sys_critical_enter();
     for (;;) {
         uint32_t kicks = atomic_load(&teller->kicks);
-        if (next(teller, &told)) {
+        bool busy = next(teller, &told);
+        if (busy) {
             tell(teller, &told);
             finish(mount);
-            continue;
         }
         uint64_t due_ns = due_of(teller), now_ns = sys_now_ns();
-        if (due_ns != 0 && due_ns <= now_ns) {
-            tell_all_later(teller);
+        if (due_ns != 0 && due_ns <= now_ns)
+            busy = tell_one_later(teller) || busy;
+        if (busy)
             continue;
-        }
         struct timespec wait = {.tv_nsec = (long)(due_ns - now_ns)};
         sys_futex(&teller->kicks, FUTEX_WAIT_PRIVATE, kicks, due_ns ? &wait : NULL);
     }
@@ -231,6 +284,20 @@ static void *tell_on(void *argument)
 }
 
 /* ---- those who ask it ---- */
+
+static void say_silent(struct file_mount *mount)
+{
+    char subject[PATH_MAX + 32];
+    snprintf(subject, sizeof(subject), "kernel's client: %s", mount->path);
+    if (!run_may_say(subject, SAY_EVERY_S))
+        return;
+    pthread_mutex_lock(&tell_lock);
+    mount->teller.said = true;
+    pthread_mutex_unlock(&tell_lock);
+    log_warning("mount %s: the kernel's NFS client gets no answer: until it does, programs without "
+                "the library may see old sizes and bytes, and opens wait",
+                mount->path);
+}
 
 /* Waits until all before `end` was told, a second at most. */
 static void await(struct file_mount *mount, uint32_t end, bool full)
@@ -246,16 +313,16 @@ static void await(struct file_mount *mount, uint32_t end, bool full)
         sys_futex(&teller->done, FUTEX_WAIT_PRIVATE, done, &left);
         now_ns = sys_now_ns();
     }
-    bool in_vain = (int32_t)(done - end) < 0;
     pthread_mutex_lock(&tell_lock);
     if (full)
         teller->full_ns = now_ns + (now_ns - begun_ns) * SHARE;
-    in_vain = in_vain && !atomic_exchange(&teller->silent, true);
+    bool in_vain = (int32_t)(teller->first - end) < 0;
+    if (in_vain && (int32_t)(end - teller->given_up) > 0)
+        teller->given_up = end;
+    bool first = in_vain && !atomic_exchange(&teller->silent, true);
     pthread_mutex_unlock(&tell_lock);
-    if (in_vain)
-        log_warning("mount %s: the kernel's NFS client gets no answer: until it does, programs "
-                    "without the library may see old sizes and bytes, and opens wait",
-                    mount->path);
+    if (first)
+        say_silent(mount);
 }
 
 /* Enters what is to be told, and holds its file. False: there is no room, the thread is kept
@@ -265,7 +332,7 @@ static bool enter(struct file_mount *mount, const struct file_told *told)
     struct file_teller *teller = &mount->teller;
     if (teller->end - teller->first == FILE_TELL_MAX || atomic_load(&teller->silent))
         return false;
-    if (!teller->started)
+    if (!teller->started && !sys_critical_in_handler())
         teller->started = sys_thread_start(tell_on, mount, "telling the kernel's NFS client");
     if (!teller->started)
         return false;
@@ -324,7 +391,8 @@ void file_pages_settle(void)
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
         pthread_mutex_lock(&tell_lock);
-        bool entered = mount->teller.later_count > 0 && enter(mount, &all);
+        bool any = mount->teller.later_count > 0 || mount->teller.telling_later;
+        bool entered = any && enter(mount, &all);
         uint32_t end = mount->teller.end;
         pthread_mutex_unlock(&tell_lock);
         if (entered)

@@ -27,7 +27,9 @@ struct file_told {
 struct file_teller {
     bool started;
     _Atomic bool silent; /* who waited for it did so in vain, and it has told nothing since */
-    uint32_t first, end;
+    bool said;           /* and the log says so */
+    uint32_t first, end, given_up; /* nobody waits any more for those before `given_up` */
+    bool telling_later;
     unsigned later_count;
     uint64_t later_ns;            /* when the next of those is due */
     uint64_t full_ns;             /* until then attributes are told later */

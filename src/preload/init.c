@@ -291,10 +291,8 @@ void preload_fork_parent(void)
 
 void preload_fork_child(void)
 {
-    if (sys_critical.vforked) { /* a child of one that vfork() made has memory of its own */
-        sys_critical.vforked = false;
-        sys_critical_leave();
-    }
+    /* In a child of one that vfork() made, whose descriptors our table does not know, all calls
+     * stay the kernel's (vfork.c). */
     preload_signal_child();
     preload_raw_child();
     sys_thread_fork_child();

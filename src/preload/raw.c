@@ -349,8 +349,8 @@ void preload_raw_start(void)
 
 void preload_raw_prepare(void)
 {
-    was_alone =
-        !atomic_load(&preload_raw_unsettled) || atomic_load(&loads) == 0 || sys_thread_alone();
+    bool has_later = atomic_load(&loads) > 0 || initial_count == OBJECTS;
+    was_alone = !atomic_load(&preload_raw_unsettled) || !has_later || sys_thread_alone();
 }
 
 void preload_raw_child(void)

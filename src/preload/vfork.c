@@ -12,7 +12,8 @@
 
 #if defined(__x86_64__)
 
-static __thread unsigned long own_mask; /* of signals */
+static __thread unsigned long own_mask;  /* of signals */
+static __thread const char *own_handler; /* that of the child may end in it */
 
 /* Returns where vfork() is to be made: NULL if here, else in the real one. */
 __attribute__((used, visibility("hidden"))) void *preload_vfork_begin(void)
@@ -23,6 +24,7 @@ __attribute__((used, visibility("hidden"))) void *preload_vfork_begin(void)
     preload_share();
     sys_sigprocmask(SIG_BLOCK, &all, &own_mask);
     sys_critical_enter();
+    own_handler = sys_critical.handler;
     sys_critical.vforked = true;
     return NULL;
 }
@@ -33,6 +35,7 @@ __attribute__((used, visibility("hidden"))) long preload_vfork_end(long result)
     unsigned long mask = own_mask;
     if (result != 0) {
         sys_critical.vforked = false;
+        sys_critical.handler = own_handler;
         sys_critical_leave();
     }
     sys_sigprocmask(SIG_SETMASK, &mask, NULL);
