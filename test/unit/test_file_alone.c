@@ -8,6 +8,7 @@
 #include <sys/time.h>
 
 #include "async_scene.h"
+#include "rounds.h"
 
 /* From now on the kernel says what it says where there are too many tasks. */
 static void start_no_threads(void)
@@ -152,10 +153,10 @@ static void tick_every(long microseconds)
 /* Else it would be blocked in this thread for ever. Which moment it chooses is left to chance. */
 ENGINE_TEST(a_signal_that_comes_while_a_thread_waits_on_is_not_forgotten)
 {
-    enum { TICKS = 5000, EVERY_US = 50 };
-    int forgotten = 0;
+    enum { EVERY_US = 50 };
+    int forgotten = 0, ticks = (int)rounds_of(5000);
     tick_every(EVERY_US);
-    while (came < TICKS) {
+    while (came < ticks) {
         int before = came;
         file_async_attend_all();
         forgotten += came != before && !sys_critical.deferred;
