@@ -50,8 +50,10 @@ harness_outside() {
     chmod 755 "$T"
     mkdir "$T/bin"
     # scripts/demo does without the programs of the tests: then seconds are seconds.
-    cp "$BUILD/test/lib/limit" "$T/bin" 2>/dev/null ||
-        install /dev/stdin "$T/bin/limit" <<<$'#!/bin/sh\n[ "$1" = -k ] || set -- -k 2 "$@"\nexec timeout "$@"'
+    if ! cp "$BUILD/test/lib/limit" "$T/bin" 2>/dev/null; then
+        printf '%s\n' '#!/bin/sh' '[ "$1" = -k ] || set -- -k 2 "$@"' 'exec timeout "$@"' >"$T/bin/limit"
+        chmod 755 "$T/bin/limit"
+    fi
     limit=$T/bin/limit
     case $(ganesha.nfsd -v 2>&1) in
     *" V"[1-4].* | *"not found"*) ;;
