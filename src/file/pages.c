@@ -20,7 +20,7 @@ enum {
 
 #define MS UINT64_C(1000000)
 
-/* Guards the tellers of all mounts; held briefly, under no other lock. */
+/* Guards the tellers of all mounts; held briefly, under no other lock but file_flags_lock(). */
 static pthread_mutex_t tell_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- what the kernel's client is asked ---- */
