@@ -1,4 +1,5 @@
 /* Calls that wait long, and paths over which nothing comes: src/net/silence.c, and who tells it. */
+#include "log_lines.h"
 #include "stats/count.h"
 #include "net/connect.h"
 #include "net/silence.h"
@@ -19,18 +20,6 @@ static bool is_shown(unsigned path, uint32_t state)
 static uint64_t oldest_shown(unsigned path)
 {
     return stats_get(&shown(path)->oldest_ns);
-}
-
-static unsigned lines_with(const char *log, const char *text)
-{
-    char line[1100];
-    unsigned count = 0;
-    FILE *file = fopen(log, "r");
-    while (file && fgets(line, sizeof(line), file))
-        count += strstr(line, text) != NULL;
-    if (file)
-        fclose(file);
-    return count;
 }
 
 static void *wait_for_one(void *context)

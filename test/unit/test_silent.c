@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log_lines.h"
 #include "net/health.h"
 #include "net/pool.h"
 #include "rpc/transport.h"
@@ -66,18 +67,6 @@ static int teardown(void **state)
         while (!(condition))     \
             sys_nanosleep_ms(5); \
     } while (0)
-
-static unsigned lines_with(const char *text)
-{
-    char line[1100];
-    unsigned count = 0;
-    FILE *file = fopen(log_name, "re");
-    while (file && fgets(line, sizeof(line), file))
-        count += strstr(line, text) != NULL;
-    if (file)
-        fclose(file);
-    return count;
-}
 
 /* A call that a thread waits for. */
 struct waiting {
@@ -300,7 +289,8 @@ SILENT_TEST(a_server_that_answers_one_connection_gets_no_more)
     check_echo(client, 1);
     begin_many(10);
     end_many();
-    eventually(lines_with("it answers on 1 connection over address, and is silent on further ones; "
+    eventually(lines_with(log_name,
+                          "it answers on 1 connection over address, and is silent on further ones; "
                           "calls use that one") == 1);
     eventually(answering() == 1);
     assert_int_equal(client->paths[0].state, NET_PATH_UP);
@@ -317,11 +307,11 @@ SILENT_TEST(a_server_that_answers_one_connection_gets_no_more)
     assert_int_equal(open_channels(), 2);
     atomic_store(&server->cap, 0);
     retry_at(0);
-    eventually(lines_with("answers on further connections over address again") == 1);
+    eventually(lines_with(log_name, "answers on further connections over address again") == 1);
     assert_int_equal(client->paths[0].silenced, 0);
     begin_many(100);
     end_many();
-    assert_int_equal(lines_with("is silent on further ones"), 1);
+    assert_int_equal(lines_with(log_name, "is silent on further ones"), 1);
 }
 
 static _Atomic bool over;
