@@ -108,6 +108,17 @@ static bool is_refused(int fd, unsigned long request, const void *argument)
     }
 }
 
+/* FIONREAD: the kernel knows neither the size nor the offset of a file of ours. */
+PRELOAD_SLOW static int tell_unread(int fd, int *unread)
+{
+    struct stat status;
+    off_t now = lseek(fd, 0, SEEK_CUR);
+    if (now < 0 || fstat(fd, &status) < 0)
+        return -1;
+    int left = (int)(status.st_size - now); /* as the kernel cuts it */
+    return (int)preload_result(preload_put(unread, &left, sizeof(left)));
+}
+
 PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
 {
     va_list arguments;
@@ -119,5 +130,7 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
         bool no_source = request == FICLONE && sys_fcntl((int)(long)argument, F_GETFD, 0) == -EBADF;
         return preload_fail(no_source ? EBADF : EOPNOTSUPP);
     }
+    if (request == FIONREAD && preload_managed(fd))
+        return tell_unread(fd, argument);
     return PRELOAD_REAL(ioctl)(fd, request, argument);
 }

@@ -123,6 +123,15 @@
     TWIN(__fxstat64, __fxstat)                            \
     SYMBOL(__fxstatat)                                    \
     TWIN(__fxstatat64, __fxstatat)                        \
+    /* walk.c */                                          \
+    SYMBOL(ftw)                                           \
+    TWIN(ftw64, ftw)                                      \
+    SYMBOL(nftw)                                          \
+    TWIN(nftw64, nftw)                                    \
+    SYMBOL(fts_read)                                      \
+    TWIN(fts64_read, fts_read)                            \
+    SYMBOL(fts_children)                                  \
+    TWIN(fts64_children, fts_children)                    \
     /* attributes.c */                                    \
     SYMBOL(chmod)                                         \
     SYMBOL(fchmod, SYS_fchmod, int)                       \

@@ -2,6 +2,9 @@
  * The calls that programs make on files, each by all its names; compared as protocol.h says. What
  * else they do with descriptors and files is in face_uses.c.
  */
+#include <fts.h>
+#include <ftw.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -281,6 +284,106 @@ static void attributes(int fd)
 #endif
 }
 
+/* ---- sizes that libc finds out itself, of files that were written a moment ago ---- */
+
+/* What each walk hands over. */
+static int seen(const char *path, const struct stat *status, int type)
+{
+    note(__LINE__, path, S_ISREG(status->st_mode) ? status->st_size : 0, 0);
+    return type == FTW_F && strstr(path, "last") ? 42 : 0;
+}
+
+static int seen_by_nftw(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    note(__LINE__, path + place->base, place->level, 0);
+    return seen(path, status, type);
+}
+
+/* A walk in a walk, which may end early. */
+static int seen_twice(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    if (type == FTW_D && place->level == 0) {
+        CALL(ftw(path, seen, 4));
+        CALL(ftw("none", seen, 4));
+    }
+    return seen_by_nftw(path, status, type, place);
+}
+
+static void grow(int fd)
+{
+    CALL(pwrite(fd, block, 100, lseek(fd, 1000, SEEK_CUR)));
+}
+
+static void walk_by_fts(int fd, int options)
+{
+    char *roots[] = {"walk", NULL};
+    FTSENT *entry;
+    FTS *tree = fts_open(roots, options, NULL);
+    CHECK(tree != NULL);
+    grow(fd);
+    while ((entry = fts_read(tree)) != NULL) {
+        note(__LINE__, entry->fts_name, entry->fts_info, 0);
+        if (entry->fts_info == FTS_F)
+            note(__LINE__, entry->fts_path, entry->fts_statp->st_size, 0);
+        if (entry->fts_info != FTS_D)
+            continue;
+        for (FTSENT *child = fts_children(tree, 0); child; child = child->fts_link)
+            if (child->fts_info == FTS_F)
+                note(__LINE__, child->fts_name, child->fts_statp->st_size, 0);
+        grow(fd);
+        for (FTSENT *child = fts_children(tree, FTS_NAMEONLY); child; child = child->fts_link)
+            note(__LINE__, child->fts_name, 0, 0);
+    }
+    CALL(errno);
+    CALL(fts_close(tree));
+}
+
+static void walks(void)
+{
+    CALL(mkdir("walk", 0755));
+    int fd = OPEN(open("walk/last", O_RDWR | O_CREAT | O_TRUNC, 0640));
+    CALL(symlink("walk/last", "walked"));
+    static const int ways[] = {0, FTW_PHYS, FTW_CHDIR, FTW_DEPTH | FTW_PHYS};
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        grow(fd);
+        CALL(nftw("walk", seen_by_nftw, 4, ways[i]));
+        grow(fd);
+        CALL(nftw64("walked", (void *)seen_by_nftw, 4, ways[i]));
+    }
+    grow(fd);
+    CALL(nftw("walk", seen_twice, 4, 0));
+    CALL(nftw("walk", seen_by_nftw, 4, -1));
+    grow(fd);
+    CALL(ftw64("walk", (void *)seen, 4));
+    walk_by_fts(fd, FTS_PHYSICAL);
+    walk_by_fts(fd, FTS_LOGICAL | FTS_NOCHDIR);
+    walk_by_fts(fd, FTS_PHYSICAL | FTS_NOSTAT);
+    CALL(close(fd));
+    CALL(unlink("walked"));
+    CALL(unlink("walk/last"));
+    CALL(rmdir("walk"));
+}
+
+static void unread(void)
+{
+    int fd = OPEN(open("unread", O_RDWR | O_CREAT | O_TRUNC, 0640)), left = -1;
+    CALL(write(fd, block, 10000));
+    CALL(ioctl(fd, FIONREAD, &left));
+    CALL(left);
+    CALL(lseek(fd, 123, SEEK_SET));
+    CALL(read(fd, got, 1000));
+    CALL(ioctl(fd, FIONREAD, &left));
+    CALL(left);
+    CALL(lseek(fd, 20000, SEEK_SET));
+    CALL(syscall(SYS_ioctl, fd, FIONREAD, &left));
+    CALL(left);
+    CALL(lseek(fd, 0, SEEK_CUR));
+    int *volatile nowhere = NULL;
+    CALL(ioctl(fd, FIONREAD, nowhere));
+    CALL(ioctl(fd, FIONREAD, (int *)16));
+    CALL(close(fd));
+}
+
 static void sizes(void)
 {
     struct stat status;
@@ -379,6 +482,8 @@ static void calls(void)
     opening();
     reading_and_writing();
     sizes();
+    walks();
+    unread();
     by_number();
 }
 
