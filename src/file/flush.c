@@ -107,7 +107,8 @@ static void end(struct file_runs *runs, struct file_run *run)
         end_badly(flushing, run);
         return;
     }
-    file_write_ending(runs->c->mount->server, &run->transfer, run->asked_ns, &ending);
+    file_write_ending(runs->c->mount->server, runs->c->inode, &run->transfer, run->asked_ns,
+                      &ending);
     flushing->stored = run->stable == NFS_FILE_SYNC;
     stats_add(&stats_own->counters.gathered_writes, 1);
     stats_add(&stats_own->counters.gathered_bytes, run->write.length);

@@ -30,13 +30,14 @@ struct file_inode {
     unsigned descriptors; /* under file_lock: slots of the table */
     int closing;    /* under file_lock: the last of them, until its close has committed; or 0 */
     bool forgotten; /* under file_lock: not in the hash table any more */
-    _Atomic bool demoted;    /* set once; then wait for busy == 0 */
-    _Atomic bool demoting;   /* the demotion is not complete yet: others wait for it */
-    _Atomic bool written;    /* by this process, through the engine */
-    _Atomic bool pages_old;  /* and since a child or a close last dropped the kernel's pages */
-    _Atomic bool locked;     /* this process has, or had, a lock on it */
-    _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
-    _Atomic unsigned busy;   /* calls on it that are using the engine */
+    _Atomic bool demoted;   /* set once; then wait for busy == 0 */
+    _Atomic bool demoting;  /* the demotion is not complete yet: others wait for it */
+    _Atomic bool written;   /* by this process, through the engine */
+    _Atomic bool pages_old; /* and since a child or a close last dropped the kernel's pages */
+    _Atomic bool arrived;   /* data came to the server of which the kernel has not heard: pages.h */
+    _Atomic bool locked;    /* this process has, or had, a lock on it */
+    _Atomic bool loss_due;  /* this process found that data was lost: the next fsync must say so */
+    _Atomic unsigned busy;  /* calls on it that are using the engine */
     _Atomic bool committing; /* a thread makes an early COMMIT: see file_commit_early() */
     _Atomic unsigned commit_shift;
     _Atomic uint64_t committed_ns;
@@ -54,7 +55,11 @@ struct file_inode {
     _Atomic uint64_t behind_run, behind_end; /* bytes written one after the other, up to there */
     struct file_inode *behind_next;
     _Atomic(const struct rpc_auth *) behind_auth; /* of who wrote behind last */
-    char path[];                                  /* when it was adopted; for messages */
+    /* For pages.c; under its lock but what is atomic. */
+    bool arrived_listed;
+    struct file_inode *arrived_next;
+    _Atomic uint64_t told_ns; /* when the kernel was last told of what arrived */
+    char path[];              /* when it was adopted; for messages */
 };
 
 /* What an open file has for ahead.c. */
@@ -166,8 +171,9 @@ struct file_inode *file_inode_only(dev_t device, ino_t number);
 struct file_inode *file_inode_next(dev_t device, ino_t number, struct file_inode *last);
 /* Makes it (or returns the one that another thread just made); NULL: no memory. */
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
-/* Counts a user more, by who has one. */
+/* Counts a user more, by who has one; or by who has none: false, if there is none at all. */
 void file_inode_hold(struct file_inode *inode);
+bool file_inode_hold_used(struct file_inode *inode);
 void file_inode_release(struct file_inode *inode);
 /* The credential that was granted access last; NULL: none was. */
 const struct rpc_auth *file_inode_auth(const struct file_inode *inode);

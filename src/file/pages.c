@@ -14,153 +14,13 @@
 enum {
     PATIENCE_MS = 1000, /* for the kernel's client */
     DELAY_MS = 10,      /* for which more is gathered, if nobody waits */
-    SHARE = 100,        /* one of so many parts of the time is spent waiting for attributes */
+    ROUND_MS = 100,     /* the same, for data that nobody has waited for ... */
+    LAST_MS = 1000, /* ... and how long after the last of it the kernel's client is told again */
+    SHARE = 100,    /* one of so many parts of the time is spent waiting for attributes */
     SAY_EVERY_S = 60
 };
 
 #define MS UINT64_C(1000000)
-
-/* Guards the tellers of all mounts; held briefly, under no other lock but file_flags_lock(). */
-static pthread_mutex_t tell_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* ---- what the kernel's client is asked ---- */
-
-static void drop_unlocked(int fd)
-{
-    sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
-}
-
-/*
- * POSIX_FADV_DONTNEED leaves pages that somebody has mapped. Linux's client unmaps them when direct
- * I/O of a file begins after I/O through the cache (fs/nfs/io.c). So both begin here, and do
- * nothing: a write of no bytes has, and a read into no memory fails before anything is sent. It may
- * wait for who reads the file, so no lock is held then.
- */
-enum direct { DIRECT_NOT, DIRECT_WAS, DIRECT_SET };
-
-/* Under file_flags_lock(). O_APPEND beside O_DIRECT is refused. */
-static enum direct set_direct(int fd)
-{
-    int flags = sys_fcntl(fd, F_GETFL, 0);
-    if (flags < 0 || flags & O_APPEND || (flags & O_ACCMODE) == O_WRONLY)
-        return DIRECT_NOT;
-    if (flags & O_DIRECT)
-        return DIRECT_WAS;
-    return sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0 ? DIRECT_SET : DIRECT_NOT;
-}
-
-static void clear_direct(int fd)
-{
-    sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
-}
-
-/* A function of its own, by whose name valgrind is told that this is no error. */
-__attribute__((noinline)) static void begin_direct(int fd)
-{
-    sys_pread(fd, NULL, 1, 0);
-}
-
-static void unmap_pages(struct file_open *open, int fd)
-{
-    bool shared = file_flags_lock(open);
-    enum direct direct = set_direct(fd);
-    file_flags_unlock(open, shared);
-    if (direct != DIRECT_NOT)
-        begin_direct(fd);
-    if (direct != DIRECT_SET)
-        return;
-    shared = file_flags_lock(open);
-    clear_direct(fd);
-    file_flags_unlock(open, shared);
-}
-
-/* By the thread: is it the caller's own descriptor still? Under `tell_lock`. */
-static bool is_awaited(const struct file_teller *teller)
-{
-    return (int32_t)(teller->given_up - teller->first) <= 0;
-}
-
-/* The descriptor may be another file's by now. */
-static void clear_direct_of(const struct file_open *open)
-{
-    pthread_mutex_lock(&file_lock);
-    int limit = file_table_limit(), fd = 0;
-    while (fd < limit && atomic_load(&file_table[fd]) != open)
-        fd++;
-    if (fd < limit)
-        clear_direct(fd);
-    pthread_mutex_unlock(&file_lock);
-}
-
-/* The same by the thread. Who waits for it may give up, and close the descriptor. */
-static void unmap_pages_of(const struct file_teller *teller, const struct file_told *told)
-{
-    bool shared = file_flags_lock(told->open);
-    pthread_mutex_lock(&tell_lock);
-    enum direct direct = is_awaited(teller) ? set_direct(told->fd) : DIRECT_NOT;
-    pthread_mutex_unlock(&tell_lock);
-    file_flags_unlock(told->open, shared);
-    if (direct != DIRECT_NOT)
-        begin_direct(told->fd);
-    if (direct != DIRECT_SET)
-        return;
-    shared = file_flags_lock(told->open);
-    pthread_mutex_lock(&tell_lock);
-    bool awaited = is_awaited(teller);
-    if (awaited)
-        clear_direct(told->fd);
-    pthread_mutex_unlock(&tell_lock);
-    if (!awaited)
-        clear_direct_of(told->open);
-    file_flags_unlock(told->open, shared);
-}
-
-/*
- * POSIX_FADV_DONTNEED also leaves pages that are locked, as a READ of them is under way; its answer
- * may be from before the WRITE. A write of no bytes takes the inode's lock alone
- * (nfs_start_io_write()), so it waits for all who read; what comes after it does not wait.
- */
-static void await_readers(int fd)
-{
-    char none = 0;
-    sys_pread(fd, &none, 0, 0); /* the kernel may ask the server */
-    sys_call4(SYS_pwrite64, fd, &none, 0, 0);
-}
-
-static void tell_pages(const struct file_teller *teller, const struct file_told *told)
-{
-    if (told->fd < 0)
-        return;
-    await_readers(told->fd);
-    unmap_pages_of(teller, told);
-    drop_unlocked(told->fd);
-}
-
-static int look_at(const struct file_told *told, int sync, struct statx *seen)
-{
-    if (told->fd >= 0)
-        return sys_statx(told->fd, "", AT_EMPTY_PATH | sync, STATX_BASIC_STATS, seen);
-    return sys_statx(AT_FDCWD, told->open->inode->path, sync, STATX_BASIC_STATS, seen);
-}
-
-/* Does the kernel know size and times as the host does? */
-static bool knows_attributes(const struct file_told *told)
-{
-    struct ledger_attributes known;
-    struct statx seen;
-    uint64_t verified_ns;
-    return ledger_file_attributes(&told->open->inode->entry, &known, &verified_ns) &&
-           look_at(told, AT_STATX_DONT_SYNC, &seen) == 0 && seen.stx_size == known.size &&
-           (!told->times || (seen.stx_mtime.tv_sec == known.mtime.tv_sec &&
-                             seen.stx_mtime.tv_nsec == known.mtime.tv_nsec));
-}
-
-/* It learns them, which asks the server. */
-static void tell_attributes(const struct file_told *told)
-{
-    struct statx seen;
-    look_at(told, AT_STATX_FORCE_SYNC, &seen);
-}
 
 /* ---- the thread ---- */
 
@@ -175,7 +35,7 @@ static struct file_told *find_later(struct file_teller *teller, const struct fil
 /* Whose hold goes with it. */
 static void put_later(struct file_teller *teller, const struct file_told *told)
 {
-    pthread_mutex_lock(&tell_lock);
+    pthread_mutex_lock(&file_tell_lock);
     struct file_told *known = find_later(teller, told);
     bool kept = !known && teller->later_count < FILE_TELL_MAX;
     if (known)
@@ -184,7 +44,7 @@ static void put_later(struct file_teller *teller, const struct file_told *told)
         teller->later_ns = sys_now_ns() + DELAY_MS * MS;
     if (kept)
         teller->later[teller->later_count++] = *told;
-    pthread_mutex_unlock(&tell_lock);
+    pthread_mutex_unlock(&file_tell_lock);
     if (!known && !kept)
         file_inode_note_written(told->open->inode); /* for the next time */
     if (!kept)
@@ -193,12 +53,12 @@ static void put_later(struct file_teller *teller, const struct file_told *told)
 
 static bool take_later(struct file_teller *teller, struct file_told *told)
 {
-    pthread_mutex_lock(&tell_lock);
+    pthread_mutex_lock(&file_tell_lock);
     bool any = teller->later_count > 0;
     if (any)
         *told = teller->later[--teller->later_count];
     teller->telling_later = any;
-    pthread_mutex_unlock(&tell_lock);
+    pthread_mutex_unlock(&file_tell_lock);
     return any;
 }
 
@@ -207,7 +67,7 @@ static bool tell_one_later(struct file_teller *teller)
     struct file_told told;
     if (!take_later(teller, &told))
         return false;
-    tell_attributes(&told);
+    file_tell_attributes(told.open->inode, told.fd);
     file_put(told.open);
     return true;
 }
@@ -219,50 +79,135 @@ static void tell(struct file_teller *teller, const struct file_told *told)
             ;
         return;
     }
-    tell_pages(teller, told);
-    bool knows = knows_attributes(told);
+    file_tell_pages(teller, told);
+    bool knows = file_tell_is_known(told->open->inode, told->fd, told->times);
     if (!knows && !told->full) {
         put_later(teller, told);
         return;
     }
     if (!knows)
-        tell_attributes(told);
+        file_tell_attributes(told->open->inode, told->fd);
     file_put(told->open);
 }
+
+/* ---- what arrived ---- */
+
+static void list_arrived(struct file_teller *teller, struct file_inode *inode)
+{
+    inode->arrived_listed = true;
+    inode->arrived_next = teller->arrived;
+    teller->arrived = inode;
+}
+
+/* The next of the round, with a user counted; one that has no user is about to be forgotten. */
+static struct file_inode *take_arrived(struct file_teller *teller)
+{
+    pthread_mutex_lock(&file_tell_lock);
+    struct file_inode *inode;
+    while ((inode = teller->round)) {
+        teller->round = inode->arrived_next;
+        if (file_inode_hold_used(inode))
+            break;
+        inode->arrived_listed = false;
+    }
+    pthread_mutex_unlock(&file_tell_lock);
+    return inode;
+}
+
+/* A closed file was told as it was closed. The descriptor may be closed now, as above. */
+static void tell_arrived(struct file_teller *teller, struct file_inode *inode)
+{
+    uint64_t begun_ns = sys_now_ns();
+    bool fresh = atomic_exchange(&inode->arrived, false);
+    bool last = !fresh && begun_ns - atomic_load(&inode->told_ns) >= LAST_MS * MS;
+    int fd = fresh || last ? file_inode_descriptor(inode) : -1;
+    if (fd >= 0) {
+        file_tell_drop(fd);
+        if (!file_tell_is_known(inode, fd, false))
+            file_tell_attributes(inode, fd);
+    }
+    if (fresh)
+        atomic_store(&inode->told_ns, begun_ns);
+    pthread_mutex_lock(&file_tell_lock);
+    teller->took_ns += sys_now_ns() - begun_ns;
+    if (last && !atomic_load(&inode->arrived))
+        inode->arrived_listed = false;
+    else
+        list_arrived(teller, inode);
+    pthread_mutex_unlock(&file_tell_lock);
+    file_inode_release(inode);
+}
+
+/* One of a round that is due, or has begun. */
+static bool tell_one_arrived(struct file_teller *teller)
+{
+    struct file_inode *inode = take_arrived(teller);
+    if (inode) {
+        tell_arrived(teller, inode);
+        return true;
+    }
+    uint64_t now_ns = sys_now_ns();
+    pthread_mutex_lock(&file_tell_lock);
+    if (teller->in_round) { /* it is over */
+        teller->rest_ns = now_ns + teller->took_ns * SHARE;
+        if (teller->arrived && teller->round_ns == 0)
+            teller->round_ns = now_ns + LAST_MS * MS;
+        if (teller->round_ns != 0 && teller->round_ns < teller->rest_ns)
+            teller->round_ns = teller->rest_ns;
+    }
+    bool due = teller->round_ns != 0 && teller->round_ns <= now_ns;
+    teller->in_round = due;
+    teller->took_ns = 0;
+    if (due) {
+        teller->round = teller->arrived;
+        teller->arrived = NULL;
+        teller->round_ns = 0;
+    }
+    pthread_mutex_unlock(&file_tell_lock);
+    return due;
+}
+
+/* ---- the thread ---- */
 
 /* What somebody waits for. */
 static bool next(struct file_teller *teller, struct file_told *told)
 {
-    pthread_mutex_lock(&tell_lock);
+    pthread_mutex_lock(&file_tell_lock);
     bool any = teller->first != teller->end;
     if (any)
         *told = teller->told[teller->first % FILE_TELL_MAX];
-    pthread_mutex_unlock(&tell_lock);
+    pthread_mutex_unlock(&file_tell_lock);
     return any;
 }
 
 static void finish(struct file_mount *mount)
 {
     struct file_teller *teller = &mount->teller;
-    pthread_mutex_lock(&tell_lock);
+    pthread_mutex_lock(&file_tell_lock);
     atomic_store(&teller->done, ++teller->first);
     bool said = teller->said;
     atomic_store(&teller->silent, false);
     teller->said = false;
-    pthread_mutex_unlock(&tell_lock);
+    pthread_mutex_unlock(&file_tell_lock);
     sys_futex(&teller->done, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
     if (said)
         log_notice("mount %s: the kernel's NFS client gets answers again", mount->path);
 }
 
-/* What is told later is due then; 0: there is nothing. */
-static uint64_t due_of(struct file_teller *teller)
+static uint64_t sooner(uint64_t one_ns, uint64_t other_ns)
 {
-    pthread_mutex_lock(&tell_lock);
+    return one_ns == 0 || (other_ns != 0 && other_ns < one_ns) ? other_ns : one_ns;
+}
+
+/* When attributes are due that are told later, and when anything is; 0: there is nothing. */
+static uint64_t due_of(struct file_teller *teller, uint64_t *any_ns)
+{
+    pthread_mutex_lock(&file_tell_lock);
     teller->telling_later = false;
-    uint64_t due_ns = teller->later_count > 0 ? teller->later_ns : 0;
-    pthread_mutex_unlock(&tell_lock);
-    return due_ns;
+    uint64_t later_ns = teller->later_count > 0 ? teller->later_ns : 0;
+    *any_ns = sooner(later_ns, teller->round_ns);
+    pthread_mutex_unlock(&file_tell_lock);
+    return later_ns;
 }
 
 static void *tell_on(void *argument)
@@ -278,13 +223,17 @@ static void *tell_on(void *argument)
             tell(teller, &told);
             finish(mount);
         }
-        uint64_t due_ns = due_of(teller), now_ns = sys_now_ns();
-        if (due_ns != 0 && due_ns <= now_ns)
+        uint64_t any_ns, later_ns = due_of(teller, &any_ns), now_ns = sys_now_ns();
+        if (later_ns != 0 && later_ns <= now_ns)
             busy = tell_one_later(teller) || busy;
-        if (busy)
+        if (busy || tell_one_arrived(teller))
             continue;
-        struct timespec wait = {.tv_nsec = (long)(due_ns - now_ns)};
-        sys_futex(&teller->kicks, FUTEX_WAIT_PRIVATE, kicks, due_ns ? &wait : NULL);
+        due_of(teller, &any_ns);
+        now_ns = sys_now_ns();
+        uint64_t left_ns = any_ns > now_ns ? any_ns - now_ns : 0;
+        struct timespec wait = {.tv_sec = (time_t)(left_ns / 1000000000),
+                                .tv_nsec = (long)(left_ns % 1000000000)};
+        sys_futex(&teller->kicks, FUTEX_WAIT_PRIVATE, kicks, any_ns ? &wait : NULL);
     }
     return NULL;
 }
@@ -297,12 +246,18 @@ static void say_silent(struct file_mount *mount)
     snprintf(subject, sizeof(subject), "kernel's client: %s", mount->path);
     if (!run_may_say(subject, SAY_EVERY_S))
         return;
-    pthread_mutex_lock(&tell_lock);
+    pthread_mutex_lock(&file_tell_lock);
     mount->teller.said = true;
-    pthread_mutex_unlock(&tell_lock);
+    pthread_mutex_unlock(&file_tell_lock);
     log_warning("mount %s: the kernel's NFS client gets no answer: until it does, programs without "
                 "the library may see old sizes and bytes, and opens wait",
                 mount->path);
+}
+
+static void kick(struct file_teller *teller)
+{
+    atomic_fetch_add(&teller->kicks, 1);
+    sys_futex(&teller->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 /* Waits until all before `end` was told, a second at most. */
@@ -310,8 +265,7 @@ static void await(struct file_mount *mount, uint32_t end, bool full)
 {
     struct file_teller *teller = &mount->teller;
     uint64_t begun_ns = sys_now_ns(), until_ns = begun_ns + PATIENCE_MS * MS, now_ns = begun_ns;
-    atomic_fetch_add(&teller->kicks, 1);
-    sys_futex(&teller->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+    kick(teller);
     uint32_t done;
     while ((int32_t)((done = atomic_load(&teller->done)) - end) < 0 && now_ns < until_ns) {
         struct timespec left = {.tv_sec = (time_t)((until_ns - now_ns) / 1000000000),
@@ -319,28 +273,34 @@ static void await(struct file_mount *mount, uint32_t end, bool full)
         sys_futex(&teller->done, FUTEX_WAIT_PRIVATE, done, &left);
         now_ns = sys_now_ns();
     }
-    pthread_mutex_lock(&tell_lock);
+    pthread_mutex_lock(&file_tell_lock);
     if (full)
         teller->full_ns = now_ns + (now_ns - begun_ns) * SHARE;
     bool in_vain = (int32_t)(teller->first - end) < 0;
     if (in_vain && (int32_t)(end - teller->given_up) > 0)
         teller->given_up = end;
     bool first = in_vain && !atomic_exchange(&teller->silent, true);
-    pthread_mutex_unlock(&tell_lock);
+    pthread_mutex_unlock(&file_tell_lock);
     if (first)
         say_silent(mount);
 }
 
+/* Is there the thread? Under `file_tell_lock`. */
+static bool start(struct file_mount *mount)
+{
+    struct file_teller *teller = &mount->teller;
+    if (!teller->started && !sys_critical_in_handler())
+        teller->started = sys_thread_start(tell_on, mount, "telling the kernel's NFS client");
+    return teller->started;
+}
+
 /* Enters what is to be told, and holds its file. False: there is no room, the thread is kept
- * waiting, or there is none. Under `tell_lock`. */
+ * waiting, or there is none. Under `file_tell_lock`. */
 static bool enter(struct file_mount *mount, const struct file_told *told)
 {
     struct file_teller *teller = &mount->teller;
-    if (teller->end - teller->first == FILE_TELL_MAX || atomic_load(&teller->silent))
-        return false;
-    if (!teller->started && !sys_critical_in_handler())
-        teller->started = sys_thread_start(tell_on, mount, "telling the kernel's NFS client");
-    if (!teller->started)
+    if (teller->end - teller->first == FILE_TELL_MAX || atomic_load(&teller->silent) ||
+        !start(mount))
         return false;
     teller->told[teller->end++ % FILE_TELL_MAX] = *told;
     if (told->open)
@@ -352,11 +312,13 @@ static void ask(struct file_open *open, int fd, bool times)
 {
     struct file_mount *mount = open->inode->mount;
     struct file_told told = {.open = open, .fd = fd, .times = times};
-    pthread_mutex_lock(&tell_lock);
+    pthread_mutex_lock(&file_tell_lock);
     told.full = sys_now_ns() >= mount->teller.full_ns;
     bool entered = enter(mount, &told);
     uint32_t end = mount->teller.end;
-    pthread_mutex_unlock(&tell_lock);
+    if (!open->inode->arrived_listed)
+        atomic_store(&open->inode->arrived, false); /* for want of a thread */
+    pthread_mutex_unlock(&file_tell_lock);
     if (entered)
         await(mount, end, told.full);
     else
@@ -367,8 +329,63 @@ void file_pages_drop(struct file_open *open, int fd, bool times)
 {
     if (!open->inode->mount->kernel_nfs)
         return;
-    drop_unlocked(fd);
+    file_tell_drop(fd);
     ask(open, fd, times);
+}
+
+void file_pages_written(struct file_open *open, int fd)
+{
+    struct file_teller *teller = &open->inode->mount->teller;
+    if (!open->inode->mount->kernel_nfs)
+        return;
+    file_tell_drop(fd);
+    uint64_t begun_ns = sys_now_ns();
+    if (begun_ns < atomic_load_explicit(&teller->written_ns, memory_order_relaxed))
+        return;
+    ask(open, fd, false);
+    uint64_t now_ns = sys_now_ns();
+    atomic_store(&teller->written_ns, now_ns + (now_ns - begun_ns) * SHARE);
+}
+
+void file_pages_tell_soon(struct file_inode *inode)
+{
+    struct file_teller *teller = &inode->mount->teller;
+    uint64_t due_ns = sys_now_ns() + ROUND_MS * MS;
+    pthread_mutex_lock(&file_tell_lock);
+    atomic_store(&inode->arrived, true);
+    bool earlier = false, started = start(inode->mount);
+    if (started && !inode->arrived_listed)
+        list_arrived(teller, inode);
+    if (due_ns < teller->rest_ns)
+        due_ns = teller->rest_ns;
+    if (started && (teller->round_ns == 0 || due_ns < teller->round_ns)) {
+        earlier = true;
+        teller->round_ns = due_ns;
+    }
+    pthread_mutex_unlock(&file_tell_lock);
+    if (earlier)
+        kick(teller);
+}
+
+static void unlink_arrived(struct file_inode **list, const struct file_inode *inode)
+{
+    while (*list && *list != inode)
+        list = &(*list)->arrived_next;
+    if (*list)
+        *list = inode->arrived_next;
+}
+
+void file_pages_forget(struct file_inode *inode)
+{
+    struct file_teller *teller = &inode->mount->teller;
+    if (!inode->mount->kernel_nfs)
+        return;
+    pthread_mutex_lock(&file_tell_lock);
+    if (inode->arrived_listed) {
+        unlink_arrived(&teller->arrived, inode);
+        unlink_arrived(&teller->round, inode);
+    }
+    pthread_mutex_unlock(&file_tell_lock);
 }
 
 static void forget_descriptor(struct file_told *told, const struct file_open *open, int fd)
@@ -383,12 +400,12 @@ void file_pages_drop_closing(struct file_open *open, int fd)
     if (!open->inode->mount->kernel_nfs)
         return;
     file_pages_drop(open, fd, true);
-    pthread_mutex_lock(&tell_lock);
+    pthread_mutex_lock(&file_tell_lock);
     for (uint32_t i = teller->first; i != teller->end; i++)
         forget_descriptor(&teller->told[i % FILE_TELL_MAX], open, fd);
     for (unsigned i = 0; i < teller->later_count; i++)
         forget_descriptor(&teller->later[i], open, fd);
-    pthread_mutex_unlock(&tell_lock);
+    pthread_mutex_unlock(&file_tell_lock);
 }
 
 void file_pages_settle(void)
@@ -396,11 +413,11 @@ void file_pages_settle(void)
     const struct file_told all = {.open = NULL};
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
-        pthread_mutex_lock(&tell_lock);
+        pthread_mutex_lock(&file_tell_lock);
         bool any = mount->teller.later_count > 0 || mount->teller.telling_later;
         bool entered = any && enter(mount, &all);
         uint32_t end = mount->teller.end;
-        pthread_mutex_unlock(&tell_lock);
+        pthread_mutex_unlock(&file_tell_lock);
         if (entered)
             await(mount, end, false);
     }
@@ -419,37 +436,9 @@ void file_pages_drop_all(void)
     file_pages_settle();
 }
 
-/* ---- without the thread ---- */
-
-int file_pages_sending(const struct file_inode *inode)
-{
-    int fd = inode && inode->mount->kernel_nfs ? file_inode_descriptor(inode) : -1;
-    if (fd >= 0)
-        drop_unlocked(fd);
-    return fd;
-}
-
-void file_pages_sent(int fd)
-{
-    if (fd >= 0)
-        drop_unlocked(fd);
-}
-
-void file_pages_fresh(const struct file_mount *mount, struct file_open *open, int fd)
-{
-    struct statx status;
-    if (!mount->kernel_nfs)
-        return;
-    await_readers(fd);
-    unmap_pages(open, fd);
-    drop_unlocked(fd);
-    /* The kernel learns the size: else a map would end where the file ended before. */
-    sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
-}
-
 void file_pages_fork_child(void)
 {
-    pthread_mutex_init(&tell_lock, NULL);
+    pthread_mutex_init(&file_tell_lock, NULL);
     /* No user of what was to be told is counted any more: see table.c. */
     for (unsigned i = 0; i < file_mount_count(); i++)
         file_mount_at(i)->teller = (struct file_teller){.started = false};

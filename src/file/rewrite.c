@@ -47,7 +47,7 @@ static void end(struct file_runs *runs, struct file_run *run)
         return;
     }
     struct ledger_ending ending = {.file = c->entry, .write = &run->write, .epoch = run->epoch};
-    file_write_ending(c->mount->server, &run->transfer, run->asked_ns, &ending);
+    file_write_ending(c->mount->server, c->inode, &run->transfer, run->asked_ns, &ending);
     ledger_writes_end(&ending, 1);
     stats_add(&stats_own->counters.rewritten_bytes, length);
     c->rewritten += length;

@@ -175,7 +175,7 @@ __attribute__((noinline)) static int send_one(struct committing *c, struct ledge
     int result = nfs_write_if(&client, c->use.fh, write->offset, &data, expected, &transfer);
     file_write_note(write, NFS_FILE_SYNC, result == -ECANCELED ? 0 : result, &transfer);
     if (result == 0)
-        file_write_ending(c->mount->server, &transfer, asked_ns, &ending);
+        file_write_ending(c->mount->server, c->inode, &transfer, asked_ns, &ending);
     ledger_writes_end(&ending, 1);
     if (is_overtaken(&transfer, &ctime, &ending))
         say_overtaken(c, write);

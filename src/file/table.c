@@ -150,6 +150,15 @@ void file_inode_hold(struct file_inode *inode)
     pthread_mutex_unlock(&file_lock);
 }
 
+bool file_inode_hold_used(struct file_inode *inode)
+{
+    pthread_mutex_lock(&file_lock);
+    bool used = inode->opens > 0;
+    inode->opens += used;
+    pthread_mutex_unlock(&file_lock);
+    return used;
+}
+
 static void inode_free(struct file_inode *inode)
 {
     while (inode->formers) {
@@ -169,8 +178,10 @@ void file_inode_release(struct file_inode *inode)
         last = true;
     }
     pthread_mutex_unlock(&file_lock);
-    if (last)
+    if (last) {
+        file_pages_forget(inode);
         inode_free(inode);
+    }
 }
 
 /* The one behind `held`, which is in that bucket; the first if that is NULL. Counts a user of it.
@@ -450,6 +461,8 @@ static void inode_after_fork(struct file_inode *inode)
     inode->closing = 0;
     atomic_store(&inode->committing, false);
     atomic_store(&inode->behind_listed, false);
+    atomic_store(&inode->arrived, false);
+    inode->arrived_listed = false;
 }
 
 /*

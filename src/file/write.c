@@ -88,8 +88,9 @@ int file_write_send(struct file_open *open, struct ledger_write *write, const st
     return result;
 }
 
-void file_write_ending(struct file_server *server, const struct nfs_transfer *transfer,
-                       uint64_t asked_ns, struct ledger_ending *ending)
+void file_write_ending(struct file_server *server, struct file_inode *inode,
+                       const struct nfs_transfer *transfer, uint64_t asked_ns,
+                       struct ledger_ending *ending)
 {
     bool unstable = transfer->committed == NFS_UNSTABLE;
     ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
@@ -105,6 +106,8 @@ void file_write_ending(struct file_server *server, const struct nfs_transfer *tr
         file_server_saw(server, transfer->verifier, asked_ns,
                         ending->attributes_known ? ledger_nanoseconds(&ending->attributes.mtime)
                                                  : 0);
+    if (inode)
+        file_pages_arrived(inode);
 }
 
 /* What the statistics and the close of an open file know of a write that went well. */
@@ -123,7 +126,7 @@ void file_write_judge(struct file_open *open, struct ledger_write *write,
     ending->file = &open->inode->entry;
     ending->write = write;
     ending->epoch = epoch;
-    file_write_ending(open->inode->mount->server, transfer, asked_ns, ending);
+    file_write_ending(open->inode->mount->server, open->inode, transfer, asked_ns, ending);
     note_written(open, write->offset, write->length, nfs_transfer_ns(transfer));
 }
 
@@ -323,7 +326,7 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
 void file_written(struct file_open *open, int fd, enum nfs_stable stable)
 {
     if (stable != NFS_UNSTABLE)
-        file_pages_drop(open, fd, false);
+        file_pages_written(open, fd);
     else if (!file_behind_writes(open))
         file_commit_early(open->inode, open->auth);
 }
