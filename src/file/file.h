@@ -244,6 +244,13 @@ void file_shared_all(void);
 
 /* fstat of a managed descriptor: overlays size, blocks and times. */
 int file_stat(struct file_open *open, int fd, struct stat *status);
+/* Does the kernel's NFS client get no answers, so that whoever asks it would hang? */
+bool file_kernel_is_silent(const struct file_open *open);
+/* Then all of it, by what the client knows and what ours is told. Else FILE_KERNEL: it can be
+ * asked. */
+int file_stat_in_silence(struct file_open *open, int fd, struct stat *status);
+/* What the kernel says, or in silence knows. 0 or -errno. */
+int file_stat_by_kernel(const struct file_open *open, int fd, struct stat *status);
 /* What the kernel told of dirfd, path and flags, those of statx(2), if its device has a mount of
  * ours. */
 void file_stat_path(int dirfd, const char *path, int flags, struct stat *status);

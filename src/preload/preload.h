@@ -247,6 +247,9 @@ void preload_forget(int fd);
 /* Closes a managed descriptor. 0 or -errno. */
 int preload_close(int fd);
 
+/* Flags for statx(2): those given, or, where the kernel's client gets no answers, such that it does
+ * not wait for one. */
+int preload_statx_flags(int dirfd, const char *path, int flags);
 /* After a successful statx(2): its answer made right for files of ours. 0 or -errno. */
 int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *extended);
 

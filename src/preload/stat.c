@@ -18,6 +18,17 @@ PRELOAD_SLOW static int overlay_managed(int fd, struct stat *status)
     return (int)preload_result(result);
 }
 
+/* FILE_KERNEL: the kernel can be asked. */
+PRELOAD_SLOW static int managed_in_silence(int fd, struct stat *status)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    int result = file_stat_in_silence(open, fd, status);
+    preload_leave(open);
+    return (int)preload_result(result);
+}
+
 /* Of what the kernel was asked by these, as in statx(2). */
 static int overlay_path(int dirfd, const char *path, int flags, struct stat *status)
 {
@@ -73,11 +84,15 @@ PRELOAD_EXPORT int lstat(const char *path, struct stat *status)
 
 PRELOAD_EXPORT int fstat(int fd, struct stat *status)
 {
+    if (preload_managed(fd))
+        PRELOAD_RETURN_IF_SERVED(managed_in_silence(fd, status));
     return after_fstat(PRELOAD_REAL(fstat)(fd, status), fd, status);
 }
 
 PRELOAD_EXPORT int fstatat(int dirfd, const char *path, struct stat *status, int flags)
 {
+    if (names_descriptor(path, flags) && preload_managed(dirfd))
+        PRELOAD_RETURN_IF_SERVED(managed_in_silence(dirfd, status));
     int result = PRELOAD_REAL(fstatat)(dirfd, path, status, flags);
     return after_fstatat(result, dirfd, path, status, flags);
 }
@@ -96,12 +111,16 @@ PRELOAD_EXPORT int __lxstat(int version, const char *path, struct stat *status)
 
 PRELOAD_EXPORT int __fxstat(int version, int fd, struct stat *status)
 {
+    if (preload_managed(fd))
+        PRELOAD_RETURN_IF_SERVED(managed_in_silence(fd, status));
     return after_fstat(PRELOAD_REAL(__fxstat)(version, fd, status), fd, status);
 }
 
 PRELOAD_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *status,
                               int flags)
 {
+    if (names_descriptor(path, flags) && preload_managed(dirfd))
+        PRELOAD_RETURN_IF_SERVED(managed_in_silence(dirfd, status));
     int result = PRELOAD_REAL(__fxstatat)(version, dirfd, path, status, flags);
     return after_fstatat(result, dirfd, path, status, flags);
 }
@@ -111,6 +130,19 @@ static struct statx_timestamp statx_time(struct timespec time)
     return (struct statx_timestamp){.tv_sec = time.tv_sec, .tv_nsec = (uint32_t)time.tv_nsec};
 }
 
+int preload_statx_flags(int dirfd, const char *path, int flags)
+{
+    bool silent = false;
+    sys_critical_enter();
+    struct file_open *open = names_descriptor(path, flags) ? file_get(dirfd) : NULL;
+    if (open != NULL) {
+        silent = file_kernel_is_silent(open);
+        file_put(open);
+    }
+    sys_critical_leave();
+    return silent ? (flags & ~AT_STATX_SYNC_TYPE) | AT_STATX_DONT_SYNC : flags;
+}
+
 int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *extended)
 {
     struct stat status;
@@ -118,7 +150,7 @@ int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *
     sys_critical_enter();
     struct file_open *open = names_descriptor(path, flags) ? file_get(dirfd) : NULL;
     if (open != NULL) {
-        result = sys_fstat(dirfd, &status);
+        result = file_stat_by_kernel(open, dirfd, &status);
         if (result == 0)
             result = file_stat(open, dirfd, &status);
         file_put(open);
@@ -141,6 +173,8 @@ int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *
 PRELOAD_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask,
                          struct statx *status)
 {
+    if (preload_managed(dirfd))
+        flags = preload_statx_flags(dirfd, path, flags);
     int result = PRELOAD_REAL(statx)(dirfd, path, flags, mask, status);
     if (result != 0 || !preload_active())
         return result;

@@ -237,7 +237,7 @@ static ssize_t statx_now(const struct io_uring_sqe *sqe)
 {
     const char *path = (const char *)(uintptr_t)sqe->addr;
     struct statx *extended = (struct statx *)(uintptr_t)sqe->off;
-    int flags = (int)sqe->statx_flags;
+    int flags = preload_statx_flags(sqe->fd, path, (int)sqe->statx_flags);
     int result = sys_statx(sqe->fd, path, flags, sqe->len, extended);
     return result != 0 ? result : preload_statx_overlay(sqe->fd, path, flags, extended);
 }
