@@ -87,25 +87,34 @@ struct space {
 #define SPACE_REQUEST(number) _IOW('X', number, struct space)
 
 /* What the file system does by its own means: it knows nothing of data that the kernel has not
- * seen. */
-static bool is_refused(int fd, unsigned long request, const void *argument)
+ * seen. The error with which it is refused; 0: it is the kernel's. */
+static int refusal(int fd, unsigned long request, const void *argument)
 {
+    struct file_clone_range range = {.src_fd = fd};
     switch (request) {
     case FICLONE:
-        return preload_managed(fd) || preload_managed((int)(long)argument);
+        range.src_fd = (int)(long)argument;
+        break;
     case FICLONERANGE:
-        return preload_managed(fd) ||
-               preload_managed((int)((const struct file_clone_range *)argument)->src_fd);
+        if (!sys_critical_catches() || preload_get(&range, argument, sizeof(range)) != 0)
+            return 0; /* no file is ours, or the kernel says EFAULT */
+        break;
     case FIDEDUPERANGE:
     case SPACE_REQUEST(40): /* reserve */
     case SPACE_REQUEST(41): /* and give back */
     case SPACE_REQUEST(42):
     case SPACE_REQUEST(43):
     case SPACE_REQUEST(57): /* fill with zeros */
-        return preload_managed(fd);
+        if (preload_managed(fd) && preload_get(NULL, argument, _IOC_SIZE(request)) != 0)
+            return EFAULT;
+        break;
     default:
-        return false;
+        return 0;
     }
+    int source = (int)range.src_fd;
+    if (!preload_managed(fd) && !preload_managed(source))
+        return 0;
+    return sys_fcntl(source, F_GETFD, 0) == -EBADF ? EBADF : EOPNOTSUPP;
 }
 
 /* FIONREAD: the kernel knows neither the size nor the offset of a file of ours. */
@@ -126,10 +135,9 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
 
-    if (PRELOAD_UNLIKELY(is_refused(fd, request, argument))) {
-        bool no_source = request == FICLONE && sys_fcntl((int)(long)argument, F_GETFD, 0) == -EBADF;
-        return preload_fail(no_source ? EBADF : EOPNOTSUPP);
-    }
+    int error = refusal(fd, request, argument);
+    if (PRELOAD_UNLIKELY(error != 0))
+        return preload_fail(error);
     if (request == FIONREAD && preload_managed(fd))
         return tell_unread(fd, argument);
     return PRELOAD_REAL(ioctl)(fd, request, argument);

@@ -4,6 +4,7 @@
  */
 #include <fts.h>
 #include <ftw.h>
+#include <limits.h>
 
 #include "preload/preload.h"
 
@@ -88,12 +89,23 @@ PRELOAD_EXPORT FTSENT *fts_read(FTS *tree)
     return entry;
 }
 
-/* Where the working directory is not that of the files no path of theirs is valid. */
+/* Their own path is valid when they are read: now it leads through the directory that was. */
+static void overlay_child(const FTSENT *entry, const FTSENT *directory)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/%s", directory->fts_accpath, entry->fts_name) <
+        (int)sizeof(path))
+        overlay_entry(entry, path);
+}
+
 PRELOAD_EXPORT FTSENT *fts_children(FTS *tree, int options)
 {
     FTSENT *first = PRELOAD_REAL(fts_children)(tree, options);
-    if (preload_active())
-        for (const FTSENT *entry = first; entry; entry = entry->fts_link)
-            overlay_entry(entry, "");
+    for (const FTSENT *entry = preload_active() ? first : NULL; entry; entry = entry->fts_link) {
+        if (entry->fts_level == FTS_ROOTLEVEL)
+            overlay_entry(entry, entry->fts_accpath);
+        else
+            overlay_child(entry, tree->fts_cur);
+    }
     return first;
 }

@@ -51,7 +51,8 @@ static void transfers(int fd)
     CALL(lseek(fd, 0, SEEK_SET));
 }
 
-/* What an open for reading only, or for writing only, would refuse for that. */
+/* What an open for reading only, or for writing only, would refuse for that: before these or after
+ * them, as the kernel's version has it. */
 static void vectors(int fd)
 {
     static struct iovec many[IOV_MAX + 1];
@@ -127,6 +128,13 @@ static void between_two(int fd)
     CALL(tee(-1, fd, 10, 0));
     CALL(vmsplice(fd, three, 1, 0));
     CALL(ioctl(fd, FICLONE, -1));
+    struct file_clone_range range = {.src_fd = -1};
+    CALL(ioctl(fd, FICLONERANGE, &range));
+    void *volatile nowhere = NULL;
+    CALL(ioctl(fd, FICLONERANGE, nowhere));
+    CALL(ioctl(fd, FICLONERANGE, (void *)16));
+    CALL(ioctl(fd, FIDEDUPERANGE, nowhere));
+    CALL(ioctl(fd, FIONREAD, nowhere));
     CALL(dup2(fd, -1));
     CALL(dup3(fd, fd, 0));
     CALL(fcntl(fd, F_DUPFD, -1));
