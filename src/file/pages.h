@@ -12,9 +12,9 @@
 /*
  * What was written through the engine is seen through the kernel: size and bytes, and with `times`
  * the times. Called where the promise is made: after COMMIT, after a change of size, and at the
- * close of a written file. Bytes before it returns. The attributes too,
- * as long as waiting for that takes no more than a hundredth of the time: else about a hundredth of
- * a second later. It waits a second at most, and not at all while the kernel's client is silent.
+ * close of a written file. Bytes before it returns. The attributes too, as long as waiting for that
+ * takes no more than a hundredth of the time: else about a hundredth of a second later. It waits a
+ * second at most, and not at all while the kernel's client is silent.
  */
 void file_pages_drop(struct file_open *open, int fd, bool times);
 /* The same after a synchronous write. Waiting for that, too, takes no more than a hundredth of the
