@@ -88,18 +88,39 @@ static void writes_and_syncs(void)
     }
 }
 
+/* The longest that this process was without a processor, while `watching`. */
+static _Atomic bool watching;
+static uint64_t longest_gap_ns;
+
+static void *watch_gaps(void *unused)
+{
+    uint64_t before = sys_now_ns(), now;
+    for (longest_gap_ns = 0; atomic_load(&watching); before = now) {
+        usleep(20000);
+        now = sys_now_ns();
+        if (now - before > longest_gap_ns)
+            longest_gap_ns = now - before;
+    }
+    return unused;
+}
+
 /* How many WRITEs it took. */
 static unsigned with_writers(unsigned count)
 {
+    pthread_t watcher;
     pid_t pids[64];
     unsigned before = atomic_load(&scene.control->writes[NFS_UNSTABLE]);
     disk_make("f", 0, 0);
     atomic_store(&scene.shared->steps[0], 0);
     for (number = 0; number < count; number++)
         pids[number] = scene_start(writes_and_syncs);
+    atomic_store(&watching, true);
+    CHECK_EQUAL(pthread_create(&watcher, NULL, watch_gaps, NULL), 0);
     step_done(0);
     for (unsigned i = 0; i < count; i++)
         scene_wait(pids[i]);
+    atomic_store(&watching, false);
+    pthread_join(watcher, NULL);
     unsigned writes = atomic_load(&scene.control->writes[NFS_UNSTABLE]) - before;
     CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 0);
     server_do(FILE_SERVER_LOSE_POWER);
@@ -107,15 +128,19 @@ static unsigned with_writers(unsigned count)
     return writes;
 }
 
-/* A disk that carries out one COMMIT after the other: what takes long must not count as failed. A
- * process that gets no processor for a second does: hardly ever so many times in a row. */
+/* A disk that carries out one COMMIT after the other: what takes long must not count as failed.
+ * What a process has not finished for a second does, if it gets no processor; such a round says
+ * nothing. */
 SCENE_TEST(many_processes_that_sync_one_file_write_nothing_twice)
 {
     atomic_store(&scene.control->commit_delay_ms, 50);
     const unsigned writers = getenv("DIRECTNFS_TEST_SHORT") ? 8 : 24;
-    unsigned tries = 0;
-    while (with_writers(writers) != writers * ROUNDS)
-        CHECK(++tries < 6);
+    unsigned tries = 0, starved = 0;
+    while (with_writers(writers) != writers * ROUNDS) {
+        CHECK(++tries - starved < 3);
+        if (longest_gap_ns > UINT64_C(100000000) && ++starved == 12)
+            skip(); /* a machine that has no time at all */
+    }
 }
 
 int main(void)
