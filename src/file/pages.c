@@ -16,7 +16,9 @@ enum {
     DELAY_MS = 10,      /* for which more is gathered, if nobody waits */
     ROUND_MS = 100,     /* the same, for data that nobody has waited for ... */
     LAST_MS = 1000, /* ... and how long after the last of it the kernel's client is told again */
-    SHARE = 100,    /* one of so many parts of the time is spent waiting for attributes */
+    SHARE = 100,    /* one of so many parts of the time is spent waiting for attributes, ... */
+    REST_MAX_MS =
+        10000, /* ... or more, if a round for data that nobody has waited for takes long */
     SAY_EVERY_S = 60
 };
 
@@ -109,6 +111,7 @@ static struct file_inode *take_arrived(struct file_teller *teller)
         if (file_inode_hold_used(inode))
             break;
         inode->arrived_listed = false;
+        atomic_store(&inode->arrived, false);
     }
     pthread_mutex_unlock(&file_tell_lock);
     return inode;
@@ -149,7 +152,8 @@ static bool tell_one_arrived(struct file_teller *teller)
     uint64_t now_ns = sys_now_ns();
     pthread_mutex_lock(&file_tell_lock);
     if (teller->in_round) { /* it is over */
-        teller->rest_ns = now_ns + teller->took_ns * SHARE;
+        uint64_t rest_ns = teller->took_ns * SHARE;
+        teller->rest_ns = now_ns + (rest_ns < REST_MAX_MS * MS ? rest_ns : REST_MAX_MS * MS);
         if (teller->arrived && teller->round_ns == 0)
             teller->round_ns = now_ns + LAST_MS * MS;
         if (teller->round_ns != 0 && teller->round_ns < teller->rest_ns)
@@ -316,8 +320,6 @@ static void ask(struct file_open *open, int fd, bool times)
     told.full = sys_now_ns() >= mount->teller.full_ns;
     bool entered = enter(mount, &told);
     uint32_t end = mount->teller.end;
-    if (!open->inode->arrived_listed)
-        atomic_store(&open->inode->arrived, false); /* for want of a thread */
     pthread_mutex_unlock(&file_tell_lock);
     if (entered)
         await(mount, end, told.full);
@@ -352,8 +354,8 @@ void file_pages_tell_soon(struct file_inode *inode)
     struct file_teller *teller = &inode->mount->teller;
     uint64_t due_ns = sys_now_ns() + ROUND_MS * MS;
     pthread_mutex_lock(&file_tell_lock);
-    atomic_store(&inode->arrived, true);
     bool earlier = false, started = start(inode->mount);
+    atomic_store(&inode->arrived, started); /* else the next write tries again */
     if (started && !inode->arrived_listed)
         list_arrived(teller, inode);
     if (due_ns < teller->rest_ns)

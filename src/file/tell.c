@@ -1,4 +1,6 @@
 /* What the kernel's client is asked, so that it learns what was written: see pages.h. */
+#include <sys/sysmacros.h>
+
 #include "file/append.h"
 #include "file/mount.h"
 #include "file/pages.h"
@@ -136,10 +138,20 @@ bool file_tell_is_known(struct file_inode *inode, int fd, bool times)
                        seen.stx_mtime.tv_nsec == known.mtime.tv_nsec));
 }
 
+/* The number may be another file's by now, whose server may be away. */
+static bool is_descriptor_of(const struct file_inode *inode, int fd)
+{
+    struct statx seen;
+    return sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &seen) == 0 &&
+           seen.stx_ino == inode->inode &&
+           makedev(seen.stx_dev_major, seen.stx_dev_minor) == inode->device;
+}
+
 void file_tell_attributes(struct file_inode *inode, int fd)
 {
     struct statx seen;
-    look_at(inode, fd, AT_STATX_FORCE_SYNC, &seen);
+    if (fd < 0 || is_descriptor_of(inode, fd))
+        look_at(inode, fd, AT_STATX_FORCE_SYNC, &seen);
 }
 
 /* ---- without the thread ---- */

@@ -96,7 +96,7 @@ static int refusal(int fd, unsigned long request, const void *argument)
         range.src_fd = (int)(long)argument;
         break;
     case FICLONERANGE:
-        if (!sys_critical_catches() || preload_get(&range, argument, sizeof(range)) != 0)
+        if (!file_is_any_managed() || preload_get(&range, argument, sizeof(range)) != 0)
             return 0; /* no file is ours, or the kernel says EFAULT */
         break;
     case FIDEDUPERANGE:

@@ -21,11 +21,14 @@ PRELOAD_SLOW static int overlay_managed(int fd, struct stat *status)
 /* FILE_KERNEL: the kernel can be asked. */
 PRELOAD_SLOW static int managed_in_silence(int fd, struct stat *status)
 {
+    struct stat told;
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
-    int result = file_stat_in_silence(open, fd, status);
+    int result = file_stat_in_silence(open, fd, &told);
     preload_leave(open);
+    if (result == 0)
+        result = preload_put(status, &told, sizeof(told));
     return (int)preload_result(result);
 }
 
@@ -64,6 +67,16 @@ static inline bool names_descriptor(const char *path, int flags)
     return (flags & AT_EMPTY_PATH) && (path == NULL || *path == '\0');
 }
 
+/* The same of a descriptor of ours, before the kernel has found out whether the path can be read.
+ */
+static inline bool names_managed(int fd, const char *path, int flags)
+{
+    char first = 0;
+    __asm__("" : "+r"(path));
+    return (flags & AT_EMPTY_PATH) && preload_managed(fd) &&
+           (path == NULL || (preload_get(&first, path, 1) == 0 && first == '\0'));
+}
+
 static int after_fstatat(int result, int dirfd, const char *path, struct stat *status, int flags)
 {
     if (result == 0 && names_descriptor(path, flags))
@@ -91,7 +104,7 @@ PRELOAD_EXPORT int fstat(int fd, struct stat *status)
 
 PRELOAD_EXPORT int fstatat(int dirfd, const char *path, struct stat *status, int flags)
 {
-    if (names_descriptor(path, flags) && preload_managed(dirfd))
+    if (names_managed(dirfd, path, flags))
         PRELOAD_RETURN_IF_SERVED(managed_in_silence(dirfd, status));
     int result = PRELOAD_REAL(fstatat)(dirfd, path, status, flags);
     return after_fstatat(result, dirfd, path, status, flags);
@@ -119,7 +132,7 @@ PRELOAD_EXPORT int __fxstat(int version, int fd, struct stat *status)
 PRELOAD_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *status,
                               int flags)
 {
-    if (names_descriptor(path, flags) && preload_managed(dirfd))
+    if (names_managed(dirfd, path, flags))
         PRELOAD_RETURN_IF_SERVED(managed_in_silence(dirfd, status));
     int result = PRELOAD_REAL(__fxstatat)(version, dirfd, path, status, flags);
     return after_fstatat(result, dirfd, path, status, flags);
@@ -133,8 +146,10 @@ static struct statx_timestamp statx_time(struct timespec time)
 int preload_statx_flags(int dirfd, const char *path, int flags)
 {
     bool silent = false;
+    if (!names_managed(dirfd, path, flags))
+        return flags;
     sys_critical_enter();
-    struct file_open *open = names_descriptor(path, flags) ? file_get(dirfd) : NULL;
+    struct file_open *open = file_get(dirfd);
     if (open != NULL) {
         silent = file_kernel_is_silent(open);
         file_put(open);
@@ -173,8 +188,7 @@ int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *
 PRELOAD_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask,
                          struct statx *status)
 {
-    if (preload_managed(dirfd))
-        flags = preload_statx_flags(dirfd, path, flags);
+    flags = preload_statx_flags(dirfd, path, flags);
     int result = PRELOAD_REAL(statx)(dirfd, path, flags, mask, status);
     if (result != 0 || !preload_active())
         return result;

@@ -8,6 +8,8 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "protocol.h"
@@ -135,6 +137,11 @@ static void between_two(int fd)
     CALL(ioctl(fd, FICLONERANGE, (void *)16));
     CALL(ioctl(fd, FIDEDUPERANGE, nowhere));
     CALL(ioctl(fd, FIONREAD, nowhere));
+    struct stat status;
+    struct statx extended;
+    CALL(syscall(SYS_newfstatat, fd, (void *)16, &status, AT_EMPTY_PATH));
+    CALL(syscall(SYS_newfstatat, fd, "", (void *)16, AT_EMPTY_PATH));
+    CALL(statx(fd, (void *)16, AT_EMPTY_PATH, STATX_SIZE, &extended));
     CALL(dup2(fd, -1));
     CALL(dup3(fd, fd, 0));
     CALL(fcntl(fd, F_DUPFD, -1));
