@@ -135,6 +135,39 @@ bool conf_mount_option(const char *options, const char *name, char *value, size_
     return found;
 }
 
+/* Is this the first line of a mount there? `device SOURCE mounted on POINT with fstype TYPE ...` */
+static bool is_mounted_on(char *line, const char *mount_point)
+{
+    static const char on[] = " mounted on ", with[] = " with fstype ";
+    char *point = strstr(line, on);
+    char *end = point == NULL ? NULL : strstr(point, with);
+    if (end == NULL)
+        return false;
+    point += sizeof(on) - 1;
+    *end = '\0';
+    return unescape(point) && strcmp(point, mount_point) == 0;
+}
+
+bool conf_mount_layout(char *text, const char *mount_point, char *type, size_t size)
+{
+    static const char device[] = "device ", key[] = "pnfs=", none[] = "not configured";
+    bool here = false, found = false;
+    for (char *line; !found && (line = strsep(&text, "\n")) != NULL;) {
+        if (strncmp(line, device, sizeof(device) - 1) == 0) {
+            here = is_mounted_on(line, mount_point);
+            continue;
+        }
+        char *value = here ? strstr(line, key) : NULL;
+        if (value == NULL)
+            continue;
+        value += sizeof(key) - 1;
+        value[strcspn(value, ",")] = '\0';
+        found = strcmp(value, none) != 0;
+        snprintf(type, size, "%s", value);
+    }
+    return found;
+}
+
 enum conf_nfs conf_mount_nfs(const struct conf_mount *mount)
 {
     static const struct {

@@ -60,6 +60,12 @@ enum conf_nfs {
 };
 enum conf_nfs conf_mount_nfs(const struct conf_mount *mount);
 
+/*
+ * Does the kernel's client get the data of the mount at this mount point by layouts (pNFS)? `text`,
+ * which is changed, is /proc/PID/mountstats. True: with the type of them, cut at `size`.
+ */
+bool conf_mount_layout(char *text, const char *mount_point, char *type, size_t size);
+
 void conf_mountinfo_free(struct conf_mountinfo *info);
 
 #endif

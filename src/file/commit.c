@@ -94,6 +94,8 @@ static int commit_once(struct committing *c)
 /* What was acknowledged before the call is on stable storage. */
 static int commit_acknowledged(struct committing *c)
 {
+    const struct net_server *net = c->mount->server->net;
+    unsigned reconnects = atomic_load(&net->reconnects);
     int result = -EAGAIN;
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++) {
         c->stable = i < COMMITS_UNSTABLE ? NFS_UNSTABLE : NFS_FILE_SYNC;
@@ -101,13 +103,8 @@ static int commit_acknowledged(struct committing *c)
     }
     if (result != -EAGAIN)
         return result;
-    /* Of a server that has another verifier on each path there is no end. What was written before
-     * the call has been written again, FILE_SYNC. */
-    static _Atomic bool said;
-    if (!atomic_exchange(&said, true))
-        log_warning("server %s: COMMIT comes back with another verifier each time (%s); everything "
-                    "is written twice. Set stability = \"stable\", or use one path",
-                    c->mount->server->conf->name, c->path);
+    /* What was written before the call has been written again, FILE_SYNC. */
+    file_commit_say_no_end(c, atomic_load(&net->reconnects) - reconnects);
     return 0;
 }
 

@@ -51,4 +51,11 @@ static inline bool file_commit_is_refusal(int result)
 /* A server whose verifier changes all the time would fill the log: once a minute for a file. */
 bool file_commit_may_say(const struct committing *c, const char *what);
 
+/*
+ * The verifier was another one at each COMMIT. That is either a server that restarts again and
+ * again, which ends connections, so many of them; or it has one on each path or connection, and
+ * there would be no end.
+ */
+void file_commit_say_no_end(struct committing *c, unsigned reconnects);
+
 #endif

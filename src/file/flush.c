@@ -35,6 +35,22 @@ bool file_commit_may_say(const struct committing *c, const char *what)
     return run_may_say(subject, SAY_EVERY_S);
 }
 
+void file_commit_say_no_end(struct committing *c, unsigned reconnects)
+{
+    static _Atomic bool said;
+    const struct file_server *server = c->mount->server;
+    if (reconnects > 0 && file_commit_may_say(c, "restarts"))
+        log_warning("server %s: it restarts again and again: connections ended %u times while %s "
+                    "was committed, which took as many attempts",
+                    server->conf->name, reconnects, c->path);
+    else if (reconnects == 0 && !atomic_exchange(&said, true))
+        log_warning("server %s: COMMIT comes back with another verifier each time (%s), and no "
+                    "connection ended meanwhile; everything is written twice. Set stability = "
+                    "\"stable\"%s",
+                    server->conf->name, c->path,
+                    server->net->path_count > 1 ? ", or use one path" : "");
+}
+
 struct flushing {
     struct file_runs runs;
     struct ledger_sending sending;

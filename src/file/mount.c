@@ -101,6 +101,17 @@ bool file_mount_may_say(const struct file_mount *mount, const char *what, int re
     return run_may_say(subject, SAY_EVERY_S);
 }
 
+/* I/O through the server alone does not see what the clients of layouts wrote. */
+static bool kernel_has_layouts(const struct file_mount *mount)
+{
+    char type[REACH_LAYOUT_BYTES];
+    if (mount->kernel.speaks != &nfs_version41 || !reach_kernel_has_layouts(mount->device, type))
+        return false;
+    if (file_mount_may_say(mount, "layouts", -EPERM))
+        log_warning("mount %s: the kernel gets its data by pNFS (%s)", mount->conf->mount, type);
+    return true;
+}
+
 /* FSINFO, and the proof of the root, unless it is proven. Sets `why` when it fails. */
 static int ask_root(struct file_mount *mount, const struct rpc_auth *auth, bool known,
                     struct file_root_fact *fact, struct file_root *root)
@@ -115,6 +126,10 @@ static int ask_root(struct file_mount *mount, const struct rpc_auth *auth, bool 
         fact->rtmax = info.rtmax;
         fact->wtmax = info.wtmax;
         fact->maxfilesize = info.maxfilesize;
+    }
+    if (result == 0 && !known && info.by_layouts) {
+        mount->why = REACH_LAYOUTS;
+        return -EPERM;
     }
     if (result == 0 && !root->proven) {
         root->asked_ns = sys_now_ns();
@@ -192,6 +207,10 @@ static int contact(struct file_mount *mount)
 {
     int result = file_registry_open();
     mount->why = reach_why_run(result);
+    if (result == 0 && kernel_has_layouts(mount)) {
+        mount->why = REACH_LAYOUTS;
+        result = -EPERM;
+    }
     if (result == 0)
         result = hold_fence(mount);
     if (result != 0)
@@ -242,7 +261,8 @@ static void say_failure(const struct file_mount *mount, int result)
     if (mount->server->conf->fence)
         log_error("mount %s: server %s: %s; with fence %s no file of it can be opened now (EIO)",
                   where, server, reach_reason(mount->why), mount->server->conf->fence);
-    else if (reach_is_run(mount->why) || mount->why == REACH_NO_MEMORY)
+    else if (reach_is_run(mount->why) || mount->why == REACH_NO_MEMORY ||
+             mount->why == REACH_LAYOUTS)
         log_warning("mount %s: %s; the kernel serves files opened now; trying again in %d s", where,
                     reach_reason(mount->why), RETRY_S);
     else if (mount->why == REACH_NO_NAME || mount->why == REACH_NO_LOCAL)

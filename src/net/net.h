@@ -140,7 +140,8 @@ struct net_server_options {
 struct net_server {
     char name[256];
     struct net_server_options options;
-    _Atomic bool privileged; /* the last connection came from a port below 1024 */
+    _Atomic bool privileged;     /* the last connection came from a port below 1024 */
+    _Atomic unsigned reconnects; /* connections that took the place of others */
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];
 

@@ -369,8 +369,10 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
     channel->connected_ns = sys_now_ns();
     channel->fd = fd;
     net_ports_tried(server, tried);
-    if (!first)
+    if (!first) {
         stats_add(&channel->stats->reconnects, 1);
+        atomic_fetch_add(&server->reconnects, 1);
+    }
     stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
     net_path_show(path);
     if (!server->options.hidden)

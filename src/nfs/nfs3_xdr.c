@@ -260,6 +260,7 @@ int nfs3_write_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_write_r
 
 int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs_fsinfo_res *res)
 {
+    res->by_layouts = false; /* this version has none */
     res->status = xdr_get_u32(r);
     get_post_attr(r, &res->attr);
     if (res->status == NFS3_OK) {

@@ -290,6 +290,8 @@ static int ask_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
     res->wtpref = res->wtmax;
     res->maxfilesize = of.present & NFS4_BIT(NFS4_ATTR_MAXFILESIZE) ? of.maxfilesize : INT64_MAX;
     res->time_delta = of.time_delta;
+    /* Linux' server says of itself that it has layouts, whatever it exports. */
+    res->by_layouts = atomic_load(&session->lays_out) && of.layouts > 0;
     res->properties = NFS_FSF_LINK | NFS_FSF_SYMLINK | NFS_FSF_HOMOGENEOUS | NFS_FSF_CANSETTIME;
     return 0;
 }

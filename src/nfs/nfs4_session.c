@@ -272,6 +272,8 @@ static int64_t make_once(const struct nfs_client *client)
     if (status != NFS4_OK)
         return status;
     session->owned = true;
+    atomic_store(&session->lays_out,
+                 (exchange.flags & NFS4_USE_PNFS_MDS) && !(exchange.flags & NFS4_USE_NON_PNFS));
     pthread_mutex_lock(&session->lock);
     session->client = exchange.client;
     session->major = exchange.major;

@@ -56,7 +56,8 @@ struct nfs_session {
     _Atomic uint32_t read_most;  /* bytes of payload that fit into a reply, */
     _Atomic uint32_t write_most; /* and into a call */
     _Atomic uint32_t lease_s;
-    _Atomic bool moved; /* the server said so of a file system, and so did we */
+    _Atomic bool lays_out; /* the server says that it gives layouts: pNFS */
+    _Atomic bool moved;    /* the server said so of a file system, and so did we */
 
     pthread_mutex_t lock; /* guards what follows; held for instructions */
     struct nfs4_owner owner;

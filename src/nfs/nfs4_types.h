@@ -139,7 +139,8 @@ enum nfs4_attribute {
     NFS4_ATTR_TIME_DELTA = 51,
     NFS4_ATTR_TIME_METADATA = 52,
     NFS4_ATTR_TIME_MODIFY = 53,
-    NFS4_ATTR_MOUNTED_ON_FILEID = 55
+    NFS4_ATTR_MOUNTED_ON_FILEID = 55,
+    NFS4_ATTR_FS_LAYOUT_TYPES = 62
 };
 #define NFS4_BIT(attribute) (UINT64_C(1) << (attribute))
 
@@ -155,7 +156,8 @@ enum nfs4_attribute {
      NFS4_BIT(NFS4_ATTR_TIME_MODIFY))
 #define NFS4_OF_FILE_SYSTEM                                          \
     (NFS4_BIT(NFS4_ATTR_MAXFILESIZE) | NFS4_BIT(NFS4_ATTR_MAXREAD) | \
-     NFS4_BIT(NFS4_ATTR_MAXWRITE) | NFS4_BIT(NFS4_ATTR_TIME_DELTA))
+     NFS4_BIT(NFS4_ATTR_MAXWRITE) | NFS4_BIT(NFS4_ATTR_TIME_DELTA) | \
+     NFS4_BIT(NFS4_ATTR_FS_LAYOUT_TYPES))
 
 /* fattr4: what is in `present` is valid. */
 struct nfs4_attributes {
@@ -163,6 +165,7 @@ struct nfs4_attributes {
     uint64_t mounted_on;
     uint64_t maxread, maxwrite, maxfilesize;
     uint32_t lease_s;
+    uint32_t layouts; /* how many types of layouts (pNFS) the file system has */
     struct nfs_time time_delta;
     struct nfs_attr attr; /* no mode, links, owner and device */
 };
@@ -194,7 +197,7 @@ enum nfs4_session_flag {
 };
 
 /* Flags of EXCHANGE_ID: RFC 8881 section 18.35. */
-enum { NFS4_USE_NON_PNFS = 0x10000, NFS4_CONFIRMED = (int)0x80000000 };
+enum { NFS4_USE_NON_PNFS = 0x10000, NFS4_USE_PNFS_MDS = 0x20000, NFS4_CONFIRMED = (int)0x80000000 };
 
 /* An opaque value of the server, as much as is needed to compare it. */
 struct nfs4_opaque {

@@ -345,6 +345,17 @@ static void get_fsid(struct xdr_reader *r, struct nfs_attr *attr)
     attr->fsid = major ^ (minor << 32 | minor >> 32); /* it is compared only */
 }
 
+/* How many: which ones they are does not matter. */
+static uint32_t get_layout_types(struct xdr_reader *r)
+{
+    uint32_t count = xdr_get_u32(r);
+    if (count > xdr_reader_left(r) / 4)
+        xdr_reader_fail(r);
+    else
+        xdr_get_room(r, 4 * count);
+    return r->bad ? 0 : count;
+}
+
 static void get_attribute(struct xdr_reader *r, unsigned attribute, struct nfs4_attributes *a)
 {
     switch (attribute) {
@@ -392,6 +403,9 @@ static void get_attribute(struct xdr_reader *r, unsigned attribute, struct nfs4_
         break;
     case NFS4_ATTR_MOUNTED_ON_FILEID:
         a->mounted_on = xdr_get_u64(r);
+        break;
+    case NFS4_ATTR_FS_LAYOUT_TYPES:
+        a->layouts = get_layout_types(r);
         break;
     default: /* of a length that nobody knows */
         xdr_reader_fail(r);

@@ -134,6 +134,7 @@ struct nfs_fsinfo_res {
     uint64_t maxfilesize;
     struct nfs_time time_delta;
     uint32_t properties; /* enum nfs_properties bits */
+    bool by_layouts;     /* not on the wire: its data is to be had by layouts (pNFS) */
 };
 
 #endif

@@ -6,9 +6,11 @@
 #include <sys/sysmacros.h>
 
 #include "config/mountinfo.h"
-#include "sys/sys.h"
+#include "config/source.h"
+#include "sys/alloc.h"
+#include "sys/proc.h"
 
-enum { NFS_PORT = 2049 };
+enum { NFS_PORT = 2049, STATS_MOST = 64 << 20 };
 
 /* The kernel's handle, in the host's byte order. It is padded to a multiple of 4 bytes; its
  * handle_type is its length in such units. */
@@ -98,6 +100,43 @@ int reach_kernel_mount_of(dev_t device, struct reach_kernel_mount *kernel)
         learn(mount, kernel);
     conf_mountinfo_free(&info);
     return result;
+}
+
+/* Of any of the places where it is mounted. */
+static bool has_layouts(const struct conf_mountinfo *info, dev_t device, const char *text,
+                        size_t length, char type[REACH_LAYOUT_BYTES])
+{
+    char *copy = sys_alloc(length + 1);
+    bool found = false;
+    for (size_t i = 0; copy && i < info->count && !found; i++) {
+        const struct conf_mount *mount = &info->mounts[i];
+        if (makedev(mount->major, mount->minor) != device)
+            continue;
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+        found = conf_mount_layout(copy, mount->mount_point, type, REACH_LAYOUT_BYTES);
+    }
+    sys_free(copy);
+    return found;
+}
+
+bool reach_kernel_has_layouts(dev_t device, char type[REACH_LAYOUT_BYTES])
+{
+    struct conf_mountinfo info;
+    char *text = NULL;
+    size_t length = 0;
+    bool found = false;
+    int fd = sys_proc_open("self/mountstats", O_RDONLY);
+    if (fd < 0)
+        return false;
+    if (conf_read_all(fd, STATS_MOST, &text, &length) == 0 &&
+        conf_mountinfo_load(&info, "/proc/self/mountinfo") == 0) {
+        found = has_layouts(&info, device, text, length, type);
+        conf_mountinfo_free(&info);
+    }
+    sys_free(text);
+    sys_close(fd);
+    return found;
 }
 
 const struct nfs_version *reach_version(enum conf_version wanted,

@@ -15,6 +15,8 @@
 #include "config/nfstab.h"
 #include "nfs/nfs.h"
 
+enum { REACH_LAYOUT_BYTES = 48 };
+
 /* What the kernel's table of mounts says of a kernel NFS mount. */
 struct reach_kernel_mount {
     const struct nfs_version *speaks; /* the version whose handles it has; NULL: not one of ours */
@@ -41,6 +43,10 @@ int reach_kernel_handle(int fd, const char *path, const struct stat *status, str
  * else all of that is false: 0; -ENOENT: the table does not have it; or what the kernel said.
  */
 int reach_kernel_mount_of(dev_t device, struct reach_kernel_mount *kernel);
+
+/* Does the kernel's client get the data of this file system by layouts (pNFS), of which type? What
+ * it wrote then need not be where its metadata server looks for it. Reads what the kernel says. */
+bool reach_kernel_has_layouts(dev_t device, char type[REACH_LAYOUT_BYTES]);
 
 /* The version in which the server is asked for the files of a mount: as the stanza wants it, else
  * the one in which the kernel asks. */

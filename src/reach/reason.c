@@ -67,6 +67,8 @@ static const struct {
                            "forgotten with its lease"},
     [REACH_NONSENSE] = {"the server's answers make no sense",
                         "see whether an NFS server listens at this port, and its log"},
+    [REACH_LAYOUTS] = {"pNFS: its data may be elsewhere than at the server",
+                       "export without pNFS, or leave the mount to the kernel"},
     [REACH_NOT_HELD] = {"this host does not have the fence",
                         "run `directnfs fence take` here if no other host may use the files, and "
                         "start the programs again"},

@@ -38,6 +38,8 @@ enum reach_why {
     REACH_ELSEWHERE,
     REACH_NAME_IN_USE,
     REACH_NONSENSE,
+    /* nor can it be served so: */
+    REACH_LAYOUTS,
     /* another host may use it: */
     REACH_NOT_HELD,
     /* it is another directory */

@@ -108,7 +108,10 @@ static inline bool file_server_fate(struct file_server_connection *connection, u
     atomic_fetch_add(&control->calls[procedure], 1);
     bool lose = atomic_load(&control->power_after[procedure]) == 1;
     bool drop = atomic_load(&control->drop_after[procedure]) == 1;
-    file_server_take(&control->power_after[procedure]);
+    if (lose && atomic_load(&control->power_often))
+        atomic_store(&control->power_after[procedure], 2);
+    else
+        file_server_take(&control->power_after[procedure]);
     file_server_take(&control->drop_after[procedure]);
     if (lose)
         file_server_lose_power();

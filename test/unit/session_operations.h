@@ -77,9 +77,10 @@ static struct server {
     _Atomic int lie; /* enum server_lie, in the next reply */
     _Atomic bool insists; /* on an open before READ, WRITE and SETATTR */
     _Atomic bool forget, forget_after_death, minor_wrong, other_owner, other_node;
-    _Atomic bool no_token;        /* of a fence: else it is the file */
-    _Atomic bool taken_meanwhile; /* its file becomes `taken` when a session of a fence is made */
-    _Atomic bool new_token;       /* its file becomes `token` before the next call */
+    _Atomic uint32_t role, layouts; /* of EXCHANGE_ID, 0: the usual one; types of layouts */
+    _Atomic bool no_token;          /* of a fence: else it is the file */
+    _Atomic bool taken_meanwhile;   /* its file becomes `taken` when a session of a fence is made */
+    _Atomic bool new_token;         /* its file becomes `token` before the next call */
     uint8_t taken[256], token[256];
     /* what it sees */
     _Atomic unsigned ops[SERVER_OPS], told_again, writes, connections, highest_slot, alive, clients,
@@ -154,7 +155,7 @@ static uint32_t server_exchange_id(struct server_call *call)
     xdr_put_u32(&call->w, 0);
     xdr_put_u64(&call->w, server.next_client);
     xdr_put_u32(&call->w, 1);
-    xdr_put_u32(&call->w, 0x10000);
+    xdr_put_u32(&call->w, atomic_load(&server.role) ? atomic_load(&server.role) : 0x10000);
     xdr_put_u32(&call->w, 0);
     xdr_put_u64(&call->w, atomic_load(&server.other_node));
     xdr_put_opaque(&call->w, atomic_load(&server.other_owner) ? "other" : "major", 5);
@@ -252,6 +253,12 @@ static uint32_t server_getattr(struct server_call *call)
     for (uint32_t bit = 0; bit < 64; bit++) {
         if (!((bit < 32 ? first >> bit : second >> (bit - 32)) & 1))
             continue;
+        if (bit == 62) { /* fs_layout_type */
+            xdr_put_u32(&w, atomic_load(&server.layouts));
+            for (uint32_t i = 0; i < atomic_load(&server.layouts); i++)
+                xdr_put_u32(&w, i + 1);
+            continue;
+        }
         if (bit == 1 || bit == 10)
             xdr_put_u32(&w, bit == 1 ? (call->of_file ? 1 : 2) : 90);
         else if (bit == 8)

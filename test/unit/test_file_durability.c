@@ -77,6 +77,47 @@ ENGINE_TEST(a_verifier_that_changes_all_the_time_does_not_fill_the_log)
     }
 }
 
+static _Atomic bool committed_enough;
+
+/* Each COMMIT leaves newer writes uncommitted. */
+static void *writes_on(void *fd)
+{
+    for (unsigned i = 0; !atomic_load(&committed_enough); i = (i + 1) % 64)
+        engine_put(*(int *)fd, 1000, (off_t)i * 1000, 3);
+    return NULL;
+}
+
+static void commits_until_said(const char *line, const char *other)
+{
+    pthread_t thread;
+    int fd = written_anew();
+    CHECK_EQUAL(pthread_create(&thread, NULL, writes_on, &fd), 0);
+    for (int i = 0; scene_logged(line) == 0; i++) {
+        CHECK(i < 100000);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+    }
+    atomic_store(&scene.control->power_after[NFS3_PROC_COMMIT], 0);
+    atomic_store(&committed_enough, true);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    CHECK_EQUAL(scene_logged(other), 0);
+}
+
+static const char restarts_again[] = "it restarts again and again",
+                  each_time[] = "another verifier each time";
+
+ENGINE_TEST(a_server_that_restarts_often_is_said_to)
+{
+    atomic_store(&scene.control->power_often, true);
+    atomic_store(&scene.control->power_after[NFS3_PROC_COMMIT], 1);
+    commits_until_said(restarts_again, each_time);
+}
+
+ENGINE_TEST(a_server_with_many_verifiers_is_said_to_have_them)
+{
+    atomic_store(&scene.control->restless, true);
+    commits_until_said(each_time, restarts_again);
+}
+
 /* The COMMIT was executed, but its answer is lost with the power. */
 ENGINE_TEST(power_loss_during_the_commit)
 {

@@ -176,6 +176,35 @@ UNIT_TEST(random_text_does_no_harm)
     }
 }
 
+UNIT_TEST(layouts_of_a_mount_are_found)
+{
+    static const char stats[] =
+        "device rootfs mounted on / with fstype rootfs\n"
+        "device nas:/a mounted on /mnt/a with fstype nfs4 statvers=1.1\n"
+        "\topts:\trw,vers=4.1\n"
+        "\tnfsv4:\tbm0=0xfdffbfff,acl=0x3,sessions,pnfs=not configured,lease_time=90\n"
+        "\tper-op statistics\n\t        NULL: 1 1 0 44 24\n"
+        "device nas:/b mounted on /mnt/b\\040c with fstype nfs4 statvers=1.1\n"
+        "\tnfsv4:\tbm0=0xfdffbfff,acl=0x3,sessions,pnfs=LAYOUT_FLEX_FILES,lease_time=90\n"
+        "device nas:/d mounted on /mnt/d with fstype nfs statvers=1.1\n"
+        "\topts:\trw,vers=3\n"
+        "device nas:/e mounted on /mnt/e with fstype nfs4 statvers=1.1\n"
+        "\tnfsv4:\tsessions,pnfs=LAYOUT_NFSV4_1_FILES\n";
+    static const struct {
+        const char *mount_point, *type;
+    } mounts[] = {{"/mnt/a", NULL}, {"/mnt/b c", "LAYOUT_FLEX_FILES"},
+                  {"/mnt/d", NULL}, {"/mnt/e", "LAYOUT_NFSV4_1_FILES"},
+                  {"/mnt/b", NULL}, {"/", NULL}};
+    for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
+        char type[48], text[sizeof(stats)];
+        memcpy(text, stats, sizeof(stats));
+        bool found = conf_mount_layout(text, mounts[i].mount_point, type, sizeof(type));
+        assert_int_equal(found, mounts[i].type != NULL);
+        if (found)
+            assert_string_equal(type, mounts[i].type);
+    }
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);

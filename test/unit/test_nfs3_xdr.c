@@ -196,7 +196,9 @@ UNIT_TEST(fsinfo_values)
 {
     union decoded v;
 
+    memset(&v, 0xff, sizeof(v));
     assert_int_equal(decode(FSINFO_OK, get_fsinfo_res, &v), 0);
+    assert_false(v.fsinfo.by_layouts);
     check_post(&v.fsinfo.attr);
     assert_int_equal(v.fsinfo.rtmax, 1048576);
     assert_int_equal(v.fsinfo.rtpref, 524288);

@@ -153,6 +153,28 @@ SESSION_TEST(every_procedure_is_answered)
     assert_int_equal(atomic_load(&client.session->lease_s), 90);
 }
 
+/* Linux' server says that it gives layouts (0x20000) whatever it exports: the file system decides.
+ */
+SESSION_TEST(a_file_system_with_layouts_is_known)
+{
+    static const struct {
+        uint32_t role, layouts;
+        bool by_layouts;
+    } servers[] = {{0x10000, 0, false},
+                   {0x10000, 2, false},
+                   {0x20000, 0, false},
+                   {0x20000, 2, true},
+                   {0x30000, 2, false}};
+    for (size_t i = 0; i < sizeof(servers) / sizeof(servers[0]); i++) {
+        struct nfs_fsinfo_res info;
+        atomic_store(&server.role, servers[i].role);
+        atomic_store(&server.layouts, servers[i].layouts);
+        assert_int_equal(nfs_fsinfo(&client, &root, &info), 0);
+        assert_int_equal(info.by_layouts, servers[i].by_layouts);
+        nfs4_session_end(&client);
+    }
+}
+
 SESSION_TEST(large_transfers_use_several_slots_at_once)
 {
     static uint8_t data[40 * BLOCK], back[40 * BLOCK];

@@ -79,6 +79,8 @@ static inline void v41_put_attributes(struct v41_call *call, const struct v41_no
     struct v41_out values = {0};
     unsigned count = v41_numbers(call, node, numbers);
     v41_supported(&all);
+    if (atomic_load(&call->control->layouts))
+        v41_add(&all, 62);
     for (int i = 0; i < 3; i++)
         told.words[i] = all.words[i] & asked->words[i];
     if (atomic_load(&call->control->lie) == V41_NO_SIZE)
@@ -107,6 +109,11 @@ static inline void v41_put_attributes(struct v41_call *call, const struct v41_no
         case 36:
         case 37:
             v41_put_opaque(&values, "0", 1);
+            break;
+        case 62:
+            v41_put(&values, atomic_load(&call->control->layouts));
+            for (uint32_t i = 0; i < atomic_load(&call->control->layouts); i++)
+                v41_put(&values, i + 1);
             break;
         case 47:
             v41_put_time(&values, node->atime);

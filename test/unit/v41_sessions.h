@@ -186,7 +186,12 @@ static inline struct v41_client *v41_client_new(struct v41_call *call, struct v4
 
 static inline uint32_t v41_exchange_id(struct v41_call *call)
 {
-    enum { UPDATE = 0x40000000, CONFIRMED = (int)0x80000000, NON_PNFS = 0x10000 };
+    enum {
+        UPDATE = 0x40000000,
+        CONFIRMED = (int)0x80000000,
+        NON_PNFS = 0x10000,
+        METADATA = 0x20000
+    };
     enum { ARGUMENTS = 0x40070103 }; /* flags a client may set */
     const uint8_t *verifier = v41_take(&call->in, 8);
     struct v41_bytes owner = v41_opaque(&call->in, V41_OWNER_MOST);
@@ -220,7 +225,8 @@ static inline uint32_t v41_exchange_id(struct v41_call *call)
     }
     v41_put64(&call->out, client->id);
     v41_put(&call->out, client->sequence + 1);
-    v41_put(&call->out, NON_PNFS | (client->confirmed ? (uint32_t)CONFIRMED : 0));
+    v41_put(&call->out, (atomic_load(&call->control->layouts) ? METADATA : NON_PNFS) |
+                            (client->confirmed ? (uint32_t)CONFIRMED : 0));
     v41_put(&call->out, 0);
     v41_put64(&call->out, atomic_load(&call->control->owner_minor));
     v41_put_opaque(&call->out, call->control->owner, strlen(call->control->owner));

@@ -69,6 +69,7 @@ struct v41_control {
     _Atomic uint32_t lease_s;   /* as told; nothing expires by itself */
     _Atomic unsigned lie;       /* enum v41_lie */
     _Atomic uint32_t minor;     /* version that is spoken */
+    _Atomic uint32_t layouts;   /* types of them; with some it is a metadata server */
     _Atomic bool insist_open;   /* no anonymous state */
     _Atomic bool grace;         /* OPEN has to wait */
     _Atomic bool bind_needed;   /* SEQUENCE does not bind a connection by itself */

@@ -76,6 +76,7 @@ struct check_root {
     struct nfs_fh told;                /* the handle that the kernel tells; of no bytes: none */
     ino_t inode;                       /* of the mount point; if told */
     struct reach_kernel_mount kernel;  /* what the kernel's table says of the mount */
+    char layouts[REACH_LAYOUT_BYTES];  /* by which the kernel's client gets its data; "": none */
     const struct nfs_version *version; /* in which its files are asked for */
     uint64_t verifier; /* of writes, as --read saw it over that path; 0: not known */
 };

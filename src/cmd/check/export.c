@@ -31,7 +31,8 @@ static int64_t nanoseconds(int64_t seconds, uint32_t rest)
 
 /* ---- what the server grants ---- */
 
-static bool check_fsinfo(struct check_path *path, const struct nfs_fh *fh)
+/* `layouts`: of the kernel's mount. */
+static bool check_fsinfo(struct check_path *path, const struct nfs_fh *fh, const char *layouts)
 {
     const struct conf_tunables *tunables = &path->check->tunables;
     struct nfs_client *client = &path->client;
@@ -41,6 +42,12 @@ static bool check_fsinfo(struct check_path *path, const struct nfs_fh *fh)
         check_say(CHECK_ERROR, "FSINFO", "%s", strerror(-error));
         if (error == -EACCES || error == -EPERM)
             check_explain_port(path);
+        return false;
+    }
+    if (res.by_layouts || *layouts) {
+        check_say(CHECK_ERROR, "layouts", "%s%s%s%s", reach_reason(REACH_LAYOUTS),
+                  *layouts ? " (the kernel's mount: " : "", layouts, *layouts ? ")" : "");
+        check_reason(REACH_LAYOUTS);
         return false;
     }
     client->read_max = nfs_transfer_size(res.rtmax, tunables->rsize);
@@ -384,6 +391,8 @@ void check_told(const struct check *check, const struct conf_server *conf, struc
     dev_t device = makedev(status.stx_dev_major, status.stx_dev_minor);
     reach_kernel_mount_of(device, &root->kernel);
     root->version = reach_version(conf->version, &root->kernel);
+    if (root->kernel.speaks != &nfs_version41 || !reach_kernel_has_layouts(device, root->layouts))
+        root->layouts[0] = '\0';
     if (root->version != root->kernel.speaks ||
         reach_root_told(export->mount, device, status.stx_ino, &root->told) != 0) {
         root->told.len = 0;
@@ -469,7 +478,7 @@ void check_export(struct check_path *path, struct check_root *root)
     } else if (!same_root(path, &handle, root)) {
         return;
     }
-    if (!check_fsinfo(path, &root->handle))
+    if (!check_fsinfo(path, &root->handle, root->layouts))
         return;
     check_ports(path, granted && !told && !sessions ? export->directory : NULL, &root->handle);
     bool fine = check_access(&path->client, &root->handle);
