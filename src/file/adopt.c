@@ -7,6 +7,7 @@
 #include "file/facts.h"
 #include "file/getattr.h"
 #include "reach/kernel.h"
+#include "reach/server.h"
 #include "file/flush.h"
 #include "file/gone.h"
 #include "file/inode.h"
@@ -175,6 +176,15 @@ static void note_access(struct file_inode *inode, const struct rpc_auth *auth, i
     pthread_mutex_unlock(&file_lock);
 }
 
+static const char *why_refused(const struct file_mount *mount)
+{
+    struct reach_identity identity;
+    reach_identity_now(mount->server->conf, &identity);
+    return identity.groups_had > identity.group_count
+               ? "server refuses access, told 16 groups of more"
+               : "server refuses access";
+}
+
 /* Asks the server whether this credential may do what the descriptor was opened for, unless that is
  * known. */
 static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int flags,
@@ -202,7 +212,7 @@ static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int
     if (result == 0 && (access & wanted) != wanted)
         result = -EACCES;
     if (result != 0) {
-        *reason = result == -EACCES ? "server refuses access" : "lookup failed";
+        *reason = result == -EACCES ? why_refused(inode->mount) : "lookup failed";
         return result;
     }
     pthread_mutex_lock(&file_lock);

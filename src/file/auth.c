@@ -86,7 +86,7 @@ void file_auth_move(void)
 
 #define SOCKET "agent.socket"
 
-enum { WAITING_MOST = 128, GROUPS_SHOWN = 1024 };
+enum { WAITING_MOST = 128, GROUPS_SHOWN = 65536 /* no process has more */ };
 
 /* The path of the run directory may be longer than an address. */
 static socklen_t name_socket(int run, struct sockaddr_un *address)
@@ -211,7 +211,6 @@ static void show_own(void)
     shown.group_count = count < 0 ? 0 : (unsigned)count;
 }
 
-/* More groups than there is room for: none of them is known. */
 static bool show_peer(int fd)
 {
     struct ucred peer;

@@ -1,25 +1,43 @@
 #include "reach/server.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "net/pool.h"
+#include "sys/alloc.h"
 #include "sys/sys.h"
 
-enum { GROUPS_ASKED = 1024 };
+enum { GROUPS_USUAL = 64, TRIES = 5 };
+
+/* The first supplementary groups, in the order in which the kernel's client sends them. */
+static void learn_groups(struct reach_identity *identity)
+{
+    uint32_t usual[GROUPS_USUAL], *groups = usual;
+    long room = GROUPS_USUAL, count = sys_call2(SYS_getgroups, room, groups);
+    for (int i = 0; i < TRIES && count == -EINVAL; i++) { /* there are more */
+        if (groups != usual)
+            sys_free(groups);
+        room = sys_call2(SYS_getgroups, 0, NULL);
+        groups = room > 0 ? sys_alloc((size_t)room * sizeof(*groups)) : NULL;
+        count = groups ? sys_call2(SYS_getgroups, room, groups) : 0;
+    }
+    identity->groups_had = count > 0 ? (unsigned)count : 0;
+    identity->group_count =
+        identity->groups_had > REACH_GROUPS_MAX ? REACH_GROUPS_MAX : identity->groups_had;
+    memcpy(identity->groups, groups ? groups : usual,
+           identity->group_count * sizeof(identity->groups[0]));
+    if (groups != usual)
+        sys_free(groups);
+}
 
 void reach_identity_now(const struct conf_server *conf, struct reach_identity *identity)
 {
-    uint32_t groups[GROUPS_ASKED];
-    long count = sys_call2(SYS_getgroups, GROUPS_ASKED, groups);
     /* An identifier that does not exist changes nothing, and the old one is returned. */
     uint32_t uid = (uint32_t)sys_call1(SYS_setfsuid, -1);
     uint32_t gid = (uint32_t)sys_call1(SYS_setfsgid, -1);
     identity->uid = conf->uid != CONF_ID_PROCESS ? conf->uid : uid;
     identity->gid = conf->gid != (gid_t)CONF_ID_PROCESS ? conf->gid : gid;
-    identity->group_count = count < 0                  ? 0
-                            : count > REACH_GROUPS_MAX ? REACH_GROUPS_MAX
-                                                       : (unsigned)count;
-    memcpy(identity->groups, groups, identity->group_count * sizeof(groups[0]));
+    learn_groups(identity);
 }
 
 enum net_port reach_port_policy(const struct conf_tunables *tunables)

@@ -14,6 +14,7 @@ struct reach_identity {
     uint32_t uid, gid;
     unsigned group_count;
     uint32_t groups[REACH_GROUPS_MAX];
+    unsigned groups_had; /* with those that there is no room for */
 };
 
 /* The calling thread at this moment, but for what the nfstab says of the server. */

@@ -50,6 +50,25 @@ SCENE_TEST(mount_is_sent_with_the_supplementary_groups)
     CHECK_EQUAL(scene.control->mount_groups, 3);
 }
 
+static void adopts_with_many_groups(void)
+{
+    enum { MANY = 1500 };
+    gid_t groups[MANY];
+    for (unsigned i = 0; i < MANY; i++)
+        groups[i] = 70000 + i;
+    CHECK_EQUAL(setgroups(MANY, groups), 0);
+    engine_adopt("f", O_RDONLY);
+}
+
+SCENE_TEST(of_many_groups_the_first_are_sent)
+{
+    if (geteuid() != 0)
+        return;
+    configure(one_path, "");
+    scene_run(adopts_with_many_groups);
+    CHECK_EQUAL(scene.control->mount_groups, REACH_GROUPS_MAX);
+}
+
 /* ---- source ports ---- */
 
 /* Takes a port of LOCAL for as long as the process lives. False: not permitted. */

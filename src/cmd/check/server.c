@@ -23,6 +23,14 @@ static void caller_auth(const struct conf_server *conf, struct rpc_auth *auth)
     char machine[256] = "";
     gethostname(machine, sizeof(machine) - 1);
     reach_identity_now(conf, &identity);
+    if (identity.groups_had > identity.group_count) {
+        check_say(CHECK_WARNING, "groups",
+                  "%u, of which a call tells the first %u, as the kernel's client does: what only "
+                  "others permit is refused, unless the server finds the groups by itself",
+                  identity.groups_had, identity.group_count);
+        check_remedy("let the server find them (mountd --manage-gids; Manage_Gids of nfs-ganesha), "
+                     "or the program have fewer");
+    }
     rpc_auth_sys(auth, machine, identity.uid, identity.gid, identity.groups, identity.group_count);
 }
 
