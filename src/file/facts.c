@@ -12,7 +12,7 @@
 enum kind { ROOT = 1, DIRECTORY, OF_FILE };
 
 /* Of keys and values: another one when either changes, as processes of two versions may meet. */
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 /* ---- keys ---- */
 
