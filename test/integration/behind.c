@@ -388,6 +388,7 @@ static void write_and_stop(unsigned me)
     put(fd, 0, GOOD, PIECE, STOPPED_SEED);
     put(fd, GOOD, STOPPED_SIZE, PIECE, OLD);
     reach(me, 1); /* and is stopped here */
+    reach(me, 2); /* the other one has cut the file */
     look(fd, 0, STOPPED_CUT, STOPPED_SEED);
     CHECK(size_of(fd) == STOPPED_CUT);
     CHECK(fsync(fd) == 0);
@@ -422,6 +423,7 @@ static void scene_stopped(void)
     for (int i = 0; i < 1000 && atomic_load(&stage->reached[1]) < 2; i++)
         usleep(1000);
     kill(players[0], SIGCONT);
+    await(1, 2);
     go(2);
     await_end(1);
     await_end(0);
