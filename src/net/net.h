@@ -47,7 +47,7 @@ struct net_channel {
                                      be used. fewer.c; changed under server->lock */
     _Atomic unsigned outstanding; /* calls in flight; kept by src/rpc */
     _Atomic uint64_t outstanding_bytes; /* that they carry: see net_load_add() */
-    uint64_t oldest_ns;     /* when its oldest call was sent, if that waits long: silence.c */
+    uint64_t oldest_ns;     /* since when its oldest call waits, if that is long: silence.c */
     _Atomic bool turn_over; /* others wait for its port: to be closed when nothing is in flight */
     unsigned index;         /* in server->channels */
     bool reserve;           /* the last of a full pool: what is in flight there stays short */

@@ -12,8 +12,8 @@
 
 /*
  * Told by who drives the channel, now and then while calls wait, and when the oldest one no longer
- * does: when that was sent, 0 if none waits long, and how long such calls mostly take (0: not
- * known).
+ * does: since when that waits, 0 if none waits long, and how long such calls mostly take (0:
+ * not known).
  */
 void net_channel_waits(struct net_channel *channel, uint64_t oldest_ns, uint64_t usual_ns,
                        uint64_t now_ns);

@@ -64,8 +64,10 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
                 : early_ns > 0                               ? (int)(early_ns / 1000000) + 1
                                                              : 0;
     uint64_t now = sys_now_ns();
-    if (transport->connecting_ns == 0)
-        transport->connecting_ns = now;
+    for (struct rpc_call *call = transport->unsent; call; call = call->next_unsent) {
+        if (call->queued_ns == 0 && call->sent_ns == 0)
+            call->queued_ns = now;
+    }
     rpc_look_for_oldest(transport, now);
     /* Of which one may work any moment, or does. */
     bool others = channel->server->path_count > 1 || net_channel_has_sister(channel);
@@ -102,7 +104,6 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
      * before: another network interface may have another address. */
     rpc_queue_again(transport, channel->moved);
     transport->received_ns = sys_now_ns();
-    transport->connecting_ns = 0;
     transport->connected = true;
     rpc_prove(transport, transport->received_ns);
     return 0;
@@ -277,7 +278,7 @@ static void submit(struct net_channel *channel, struct rpc_call *const *calls, u
         net_load_add(channel, rpc_call_bytes(calls[i]));
     pthread_mutex_lock(&transport->lock);
     rpc_outstanding_add(transport, (int)count);
-    bool waits = !transport->connected || transport->unsent;
+    bool waits = !transport->connected || transport->unsent || transport->proving;
     uint64_t now = waits ? sys_now_ns() : 0;
     for (unsigned i = 0; i < count; i++) {
         struct rpc_call *call = calls[i];

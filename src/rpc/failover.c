@@ -51,15 +51,21 @@ static uint64_t usual_ns(const struct rpc_call *call)
     return usual < USUAL_MOST_NS ? usual : USUAL_MOST_NS;
 }
 
-/* The call that waits longer: since it was first sent, or if it never was, since there is no
- * connection. Both may be NULL. */
+/* Since when the call waits, over all that it was sent on: since it was first sent, or had to wait
+ * for that. 0: not yet. */
+static uint64_t waits_since_ns(const struct rpc_call *call)
+{
+    return call->queued_ns ? call->queued_ns : call->sent_ns;
+}
+
+/* The call that waits longer. Both may be NULL. */
 static const struct rpc_call *older(const struct rpc_transport *transport,
                                     const struct rpc_call *oldest, const struct rpc_call *call,
                                     uint64_t *oldest_ns)
 {
     if (!call || call == &transport->ping)
         return oldest;
-    uint64_t since_ns = call->sent_ns ? call->sent_ns : transport->connecting_ns;
+    uint64_t since_ns = waits_since_ns(call);
     if (since_ns == 0 || (oldest && since_ns >= *oldest_ns))
         return oldest;
     *oldest_ns = since_ns;
@@ -234,12 +240,30 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
     }
 }
 
-/* Silent for as long as a call may wait (never, unless soft_timeout is set). */
+/* Nobody waits for it, and it has waited for so long. */
+static bool is_over(const struct rpc_transport *transport, const struct rpc_call *call,
+                    uint64_t limit_ns, uint64_t now)
+{
+    if (!call || !call->answered || call == &transport->ping)
+        return false;
+    uint64_t since_ns = waits_since_ns(call);
+    return since_ns != 0 && now >= since_ns + limit_ns;
+}
+
+/* Some call has waited for as long as it may (never, unless soft_timeout is set), however often it
+ * was sent. */
 static bool is_expired(const struct rpc_transport *transport, uint64_t now)
 {
-    unsigned limit_s = transport->channel->server->options.soft_timeout_s;
-    return limit_s > 0 && transport->silent_since_ns != 0 &&
-           now >= transport->silent_since_ns + limit_s * SECOND_NS;
+    uint64_t limit_ns = transport->channel->server->options.soft_timeout_s * SECOND_NS;
+    bool expired = false;
+    if (limit_ns == 0)
+        return false;
+    for (unsigned i = 0; i < RPC_SLOTS && !expired; i++)
+        expired = is_over(transport, transport->calls[i], limit_ns, now);
+    const struct rpc_call *call = transport->unsent;
+    for (; call && !expired; call = call->next_unsent)
+        expired = is_over(transport, call, limit_ns, now);
+    return expired;
 }
 
 void rpc_look_after_silence(struct rpc_transport *transport)
@@ -249,6 +273,10 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     uint64_t now = sys_now_ns(), oldest = now;
     transport->looked_ns = now;
     rpc_look_for_oldest(transport, now);
+    if (is_expired(transport, now)) {
+        rpc_connection_lost(transport);
+        return;
+    }
     if (transport->in_flight == 0 && !transport->proving)
         return;
     if (transport->proving)
@@ -277,12 +305,6 @@ void rpc_look_after_silence(struct rpc_transport *transport)
             net_path_failed(channel->path, silent);
     }
     look_after_path(transport, silent_since, now);
-    uint64_t soft_ns = server->options.soft_timeout_s * SECOND_NS;
-    if (soft_ns > 0 && now - oldest >= soft_ns &&
-        (transport->silent_since_ns == 0 || transport->silent_since_ns > oldest))
-        transport->silent_since_ns = oldest; /* it answered others, or pings */
-    if (is_expired(transport, now))
-        rpc_connection_lost(transport);
 }
 
 bool rpc_abandon(struct rpc_transport *transport)

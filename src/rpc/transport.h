@@ -76,7 +76,6 @@ struct rpc_transport {
     uint64_t looked_ns;        /* when calls were last looked after */
     uint64_t received_ns;      /* when something was last received */
     uint64_t silent_since_ns;  /* for saying so: 0 when all is well */
-    uint64_t connecting_ns;    /* since when there is no connection; 0: there is one */
     bool short_of_slots;       /* of an exact call: it can be sent when another one is over */
     bool waits_long;           /* the oldest call does, and src/net was told: which one, */
     uint32_t waits_xid;        /* and when */
@@ -193,8 +192,8 @@ void rpc_look_for_oldest_again(struct rpc_transport *transport, uint64_t now);
 /*
  * By the leader, who is not connected: if calls can go elsewhere, sets all that are here adrift
  * (ends them with -ENETDOWN if they have an `answered` function); likewise those with an `answered`
- * function when they waited for soft_timeout. Where nothing is tried again, ends them with the
- * error of the connection. True if it did.
+ * function when one of them waited for soft_timeout. Where nothing is tried again, ends them with
+ * the error of the connection. True if it did.
  */
 bool rpc_abandon(struct rpc_transport *transport);
 

@@ -259,6 +259,36 @@ SILENT_TEST(a_call_that_keeps_its_connection_waiting_is_not_sent_again_and_again
     end(&waiting);
 }
 
+static _Atomic int ended; /* 1: a call is over; or its error */
+
+static void note_end(struct rpc_call *call)
+{
+    atomic_store(&ended, call->error == 0 ? 1 : call->error);
+}
+
+static bool is_ended(void *unused)
+{
+    (void)unused;
+    return atomic_load(&ended) != 0;
+}
+
+/* Its age is that of the call, not of what was sent last: retransmit_timeout may be shorter. */
+SILENT_TEST(what_nobody_waits_for_ends_by_its_age_though_pings_are_answered)
+{
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    check_echo(client, 1);
+    atomic_store(&ended, 0);
+    atomic_store(&server->busy, true);
+    client->options.soft_timeout_s = 1 + (unsigned)(sys_now_ns() / 2 / 1000000000);
+    query_begin(&query, ECHO, 2, 0);
+    call->answered = note_end;
+    rpc_submit(client, &call, 1);
+    call->sent_ns = 1; /* when the machine started: and it was sent again now */
+    rpc_drive(client->channels[0], is_ended, NULL, 0);
+    assert_int_equal(ended, -ENETDOWN);
+}
+
 /* ---- several ---- */
 
 static struct waiting many[3 * CONNECTIONS];
@@ -314,29 +344,22 @@ SILENT_TEST(a_server_that_answers_one_connection_gets_no_more)
     assert_int_equal(lines_with(log_name, "is silent on further ones"), 1);
 }
 
-static _Atomic bool over;
-
-static void note_answer(struct rpc_call *call)
-{
-    atomic_store(&over, call->error == 0);
-}
-
 /* Who waits on the silent one would drive the other next. */
 SILENT_TEST(answers_that_nobody_has_taken_show_that_the_server_answers)
 {
     struct query query = {0};
     struct rpc_call *call = &query.call;
     struct waiting waiting = {0};
-    atomic_store(&over, false);
+    atomic_store(&ended, 0);
     atomic_store(&server->cap, 1);
     check_echo(client, 1);
     query_begin(&query, ECHO, 2, 0);
-    call->answered = note_answer;
+    call->answered = note_end;
     rpc_submit(client, &call, 1);
     begin(&waiting, 3);
     assert_ptr_not_equal(waiting.query.call.channel, call->channel);
     end(&waiting);
-    assert_true(over);
+    assert_int_equal(ended, 1);
 }
 
 /* Not a server that takes fewer: one that was away as the others were made. */
