@@ -83,7 +83,8 @@ struct net_path {
     _Atomic uint64_t heard_ns;      /* when something was last received */
     _Atomic uint64_t silent_ns; /* since when calls wait and nothing comes, if they do: silence.c */
     _Atomic uint64_t up_ns;     /* when it last came up */
-    _Atomic uint64_t lenient_ns; /* until then it is: see rpc/failover.c */
+    _Atomic uint64_t lenient_ns; /* until then it is, as a call needed so long: */
+    _Atomic uint64_t needed_ns;  /* see rpc/failover.c */
     _Atomic unsigned silenced;   /* channels that are; changed under server->lock, */
     unsigned answering;     /* which guards what follows: how many are not, if that was said; */
     unsigned retries;       /* that failed since, */

@@ -20,7 +20,7 @@ enum { NFS_PROGRAM = 100003, NFS_VERSION = 3 };
 #define LOOK_AGAIN_NS (200 * MS_NS) /* while one call waits and others are answered */
 #define LENIENT_NS    (600 * SECOND_NS)
 
-enum { PATIENCE_GROWS = 4 };
+enum { PATIENCE_GROWS = 4, OVERDUE_MOST = 10 };
 
 static const char silent[] = "connected, but silent";
 
@@ -129,11 +129,22 @@ static void ping(struct rpc_transport *transport, uint64_t now)
 
 /* ---- silence ---- */
 
+static bool is_lenient(const struct net_path *path, uint64_t now)
+{
+    return now < atomic_load_explicit(&path->lenient_ns, memory_order_relaxed);
+}
+
+/* How long a call needed lately, though others were answered meanwhile. */
+static uint64_t needed_ns(const struct net_path *path, uint64_t now)
+{
+    return is_lenient(path, now) ? atomic_load_explicit(&path->needed_ns, memory_order_relaxed) : 0;
+}
+
 void rpc_prove(struct rpc_transport *transport, uint64_t now)
 {
     const struct net_channel *channel = transport->channel;
-    bool lenient = now < atomic_load_explicit(&channel->path->lenient_ns, memory_order_relaxed);
-    transport->proving = (transport->given_up > 0 || lenient) && channel->server->options.probe;
+    transport->proving = (transport->given_up > 0 || is_lenient(channel->path, now)) &&
+                         channel->server->options.probe;
     if (!transport->proving)
         return;
     if (!transport->ping.queued || !atomic_load(&transport->pinging)) {
@@ -144,14 +155,18 @@ void rpc_prove(struct rpc_transport *transport, uint64_t now)
     rpc_unsent_prepend(transport, &transport->ping);
 }
 
-/* Others were answered while the connection was silent, and then it brought an answer: there are
- * calls that keep a connection waiting for long. */
+/* Others were answered while the connection was silent, and then it brought an answer; or one came
+ * when the call was sent for the third time: there are calls that take long. */
 void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call *call)
 {
     struct net_path *path = transport->channel->path;
+    uint64_t needed = call->answered_ns - call->sent_ns;
     transport->given_up = 0;
-    if (transport->elsewhere_ns > call->last_sent_ns)
-        atomic_store(&path->lenient_ns, call->answered_ns + LENIENT_NS);
+    if (transport->elsewhere_ns <= call->last_sent_ns && (transport->overdue == 0 || !call->resent))
+        return;
+    if (needed > needed_ns(path, call->answered_ns))
+        atomic_store(&path->needed_ns, needed);
+    atomic_store(&path->lenient_ns, call->answered_ns + LENIENT_NS);
 }
 
 /*
@@ -159,18 +174,18 @@ void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call 
  * was made is dead. But a server may carry out one call after the other of a connection, and one of
  * them may take long. So a connection that follows one that was given up gets calls only when it
  * has answered a ping; when it is silent then, it is the calls, which are given more time each
- * time.
+ * time, and later ones at least twice what that needed.
  */
 static uint64_t patience_ns(const struct rpc_transport *transport, uint64_t now)
 {
     const struct net_path *path = transport->channel->path;
     const struct net_server_options *options = &path->server->options;
-    uint64_t limit_ns = options->path_timeout_ms * MS_NS / 2;
+    uint64_t limit_ns = options->path_timeout_ms * MS_NS / 2, needed = needed_ns(path, now);
     uint64_t most_ns = options->retransmit_timeout_s * SECOND_NS;
     if (transport->attempts > 0)
         return limit_ns;
-    if (now < atomic_load_explicit(&path->lenient_ns, memory_order_relaxed))
-        return most_ns;
+    if (limit_ns < 2 * needed)
+        limit_ns = 2 * needed;
     for (unsigned i = 0; i < transport->given_up && limit_ns < most_ns; i++)
         limit_ns *= PATIENCE_GROWS;
     return limit_ns < most_ns ? limit_ns : most_ns;
@@ -240,6 +255,32 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
     }
 }
 
+/*
+ * `again`, of the calls that were sent again the one that was sent first, is not answered, though
+ * the connection brings answers. Some servers drop copies of a call that they carry out; then its
+ * answer went to the connection before, and if it is sent once more, they have it. But each time
+ * gives a server that is only slow more to do: so it gets twice the time each time, and never less
+ * than such calls need. The port remains, as the server knows copies by it.
+ */
+static bool give_up_overdue(struct rpc_transport *transport, const struct rpc_call *again,
+                            uint64_t now)
+{
+    struct net_channel *channel = transport->channel;
+    const struct net_server_options *options = &channel->server->options;
+    uint64_t limit_ns = (options->path_timeout_ms * MS_NS / 2) << transport->overdue;
+    uint64_t usual = usual_ns(again), needed = needed_ns(channel->path, now);
+    uint64_t least_ns = usual > needed ? usual : needed;
+    if (limit_ns == 0 || !options->probe || transport->received_ns <= again->last_sent_ns ||
+        now - again->last_sent_ns < (limit_ns > least_ns ? limit_ns : least_ns))
+        return false;
+    log_info("server %s: a call that was sent again over %s is not answered, and others are; it is "
+             "sent once more",
+             channel->server->name, channel->path->address.peer_text);
+    transport->overdue += transport->overdue < OVERDUE_MOST;
+    rpc_connection_lost(transport);
+    return true;
+}
+
 /* Nobody waits for it, and it has waited for so long. */
 static bool is_over(const struct rpc_transport *transport, const struct rpc_call *call,
                     uint64_t limit_ns, uint64_t now)
@@ -281,11 +322,17 @@ void rpc_look_after_silence(struct rpc_transport *transport)
         return;
     if (transport->proving)
         ping(transport, now);
+    const struct rpc_call *again = NULL;
     for (unsigned i = 0; i < RPC_SLOTS; i++) {
-        struct rpc_call *call = transport->calls[i];
-        if (call && (call != &transport->ping || transport->proving) && call->last_sent_ns < oldest)
+        const struct rpc_call *call = transport->calls[i];
+        if (!call || (call == &transport->ping && !transport->proving))
+            continue;
+        if (call->last_sent_ns < oldest)
             oldest = call->last_sent_ns;
+        if (call->resent && (!again || call->last_sent_ns < again->last_sent_ns))
+            again = call;
     }
+    transport->overdue = again || transport->unsent ? transport->overdue : 0;
     uint64_t silent_since = oldest > transport->received_ns ? oldest : transport->received_ns;
     if (now - oldest >= server->options.retransmit_timeout_s * SECOND_NS) {
         /* A call that is unanswered for too long means that the connection is dead, whatever TCP
@@ -304,7 +351,8 @@ void rpc_look_after_silence(struct rpc_transport *transport)
         if (atomic_load(&channel->path->state) == NET_PATH_DOWN) /* it is not what it was before */
             net_path_failed(channel->path, silent);
     }
-    look_after_path(transport, silent_since, now);
+    if (!again || !give_up_overdue(transport, again, now))
+        look_after_path(transport, silent_since, now);
 }
 
 bool rpc_abandon(struct rpc_transport *transport)

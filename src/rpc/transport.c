@@ -242,7 +242,8 @@ void rpc_call_answered(void *context, struct rpc_call *call)
         transport->proving = false;
         net_path_works(transport->channel->path);
     }
-    if (__builtin_expect(transport->given_up > 0, false) && call != &transport->ping)
+    if (__builtin_expect(transport->given_up + transport->overdue > 0, false) &&
+        call != &transport->ping)
         rpc_silence_is_over(transport, call);
     rpc_in_flight_remove(transport, call);
     call_done(transport, call, RPC_DONE);

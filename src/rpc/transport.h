@@ -82,6 +82,7 @@ struct rpc_transport {
     uint64_t waits_looked_ns;
     bool proving;          /* the connection shall answer a ping before it gets calls */
     unsigned given_up;     /* connections, in silence, since a call was answered */
+    unsigned overdue;      /* connections that were given up for calls sent again, which are so */
     uint64_t elsewhere_ns; /* when it was first seen, in a silence, that others are answered */
     _Atomic bool pinging;  /* `ping` is in flight */
     uint64_t pinged_ns;    /* since this time */
@@ -181,7 +182,7 @@ void rpc_look_after_silence(struct rpc_transport *transport);
 /* The connection was just made: if one before it was silent, it shall answer a ping first. Under
  * the lock. */
 void rpc_prove(struct rpc_transport *transport, uint64_t now);
-/* A call was answered, though connections were given up before it was. Under the lock. */
+/* A call was answered, and connections were given up before it was. Under the lock. */
 void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call *call);
 /* A line on the log for a server that does not answer, now and then. Under the lock. */
 void rpc_say_waiting(struct rpc_transport *transport, const char *why);

@@ -64,6 +64,7 @@ struct server {
     bool silenced[CONNECTIONS_MAX];
     _Atomic unsigned stuck;   /* 1 + a token: its call keeps its connection waiting; 0: none does */
     _Atomic unsigned copies;  /* of that call that came */
+    _Atomic bool drops;       /* further copies, while it carries out the first */
     _Atomic unsigned refused; /* connections: see script.limit */
     _Atomic unsigned calls;   /* that came, without pings: those depend on the machine's speed */
     _Atomic unsigned replies, changed_xids, bad_calls;
@@ -102,6 +103,27 @@ static inline void wait_if_stuck(struct server *server, uint32_t token)
         usleep(2000);
 }
 
+/* Where the arguments of a call are, which begin with its token. */
+static inline size_t arguments_at(const uint8_t *call)
+{
+    size_t at = 24 + 8 + rpc_word(call + 28); /* behind the credential */
+    return at + 8 + rpc_word(call + at + 4);  /* and the verifier */
+}
+
+/* Does it keep the call from xid on for itself? */
+static inline bool is_dropped(struct server *server, const uint8_t *call)
+{
+    if (rpc_word(call + 20) == 0)
+        return false;
+    if (atomic_load(&server->busy))
+        return true;
+    bool copy = atomic_load(&server->drops) && atomic_load(&server->copies) > 0 &&
+                rpc_word(call + arguments_at(call)) % TOKENS + 1 == atomic_load(&server->stuck);
+    if (copy)
+        atomic_fetch_add(&server->copies, 1);
+    return copy;
+}
+
 /* Builds the reply to a call of `length` bytes at `call`, from the xid on. */
 static inline void answer_call(struct server *server, const uint8_t *call, size_t length,
                                struct bytes *message)
@@ -115,8 +137,7 @@ static inline void answer_call(struct server *server, const uint8_t *call, size_
         reply_free(&pong);
         return;
     }
-    size_t at = 24 + 8 + rpc_word(call + 28); /* behind the credential */
-    at += 8 + rpc_word(call + at + 4);        /* behind the verifier */
+    size_t at = arguments_at(call);
     uint32_t token = rpc_word(call + at) % TOKENS, xid = rpc_word(call);
     wait_if_stuck(server, token);
     uint32_t seen = 0;
@@ -230,7 +251,7 @@ static inline void *serve(void *context)
                in.length - at - 4 >= (rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT)) {
             size_t length = rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT;
             bool is_ping = rpc_word(in.data + at + 24) == 0;
-            if (atomic_load(&server->busy) && !is_ping) {
+            if (is_dropped(server, in.data + at + 4)) {
                 at += 4 + length;
                 continue;
             }
