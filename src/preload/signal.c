@@ -2,9 +2,9 @@
  * Handlers of the application run between our calls, never inside one (sys/critical.h).
  *
  * The kernel is given a trampoline for each handler, with the application's mask and flags. Outside
- * a critical section it calls the handler at once. Inside, it blocks all signals in the interrupted
- * context, sends itself the same signal with the same siginfo_t, which so stays pending, and
- * returns; sys_critical_leave() restores the mask, and the handler runs.
+ * a critical section it calls the handler at once. Inside, it blocks all signals that have a
+ * handler in the interrupted context, sends itself the same signal with the same siginfo_t, which
+ * so stays pending, and returns; sys_critical_leave() restores the mask, and the handler runs.
  *
  * SIG_DFL and SIG_IGN pass through. Nothing is inherited over exec: the kernel resets handlers.
  */
@@ -23,6 +23,14 @@ enum { SIGNALS = 65 };
 #define WORD_RESETHAND (UINT64_C(1) << 62)
 #define WORD_ADDRESS   (WORD_RESETHAND - 1)
 static _Atomic uint64_t handlers[SIGNALS];
+
+/* Signals that have a handler now: a bit each. Any other may end the program whatever it does. */
+static _Atomic uint64_t handled;
+
+static uint64_t bit_of(int number)
+{
+    return UINT64_C(1) << (number - 1);
+}
 
 /* Held while word and kernel are changed together; in a critical section, so never by a thread
  * whose handler then waits for it. Reset in the child of fork(). */
@@ -97,7 +105,8 @@ static void defer(int number, siginfo_t *info, ucontext_t *context)
 {
     /* The signal itself in any case, else it would come again at once, and for ever: of a kind that
      * faults raise it was sent by kill(). The guard holds no more then. */
-    unsigned long blocked = ~(synchronous_signals | libc_signals) | 1UL << (number - 1);
+    unsigned long blocked =
+        (atomic_load(&handled) & ~(synchronous_signals | libc_signals)) | bit_of(number);
     if (is_fault(number))
         sys_critical.unasked = 0;
     unsigned long mask;
@@ -135,6 +144,7 @@ static uint64_t take_once(int number)
         if (is_fault(number))
             atomic_store(&sys_critical_caught, false);
         PRELOAD_REAL(sigaction)(number, &standard, NULL);
+        atomic_fetch_and(&handled, ~bit_of(number));
     }
     unlock();
     return word;
@@ -241,6 +251,7 @@ PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct 
      * that is on its way. */
     if (handler || guard)
         atomic_store(&handlers[number], wanted);
+    uint64_t before = handler ? atomic_fetch_or(&handled, bit_of(number)) : atomic_load(&handled);
     if (handler && is_fault(number))
         atomic_store(&sys_critical_faults, true);
     if (action && is_fault(number) && !handler && !guard)
@@ -249,6 +260,8 @@ PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct 
     int saved = errno;
     if (result != 0 && (handler || guard))
         atomic_store(&handlers[number], word);
+    if (result == 0 ? action && !handler : !(before & bit_of(number)))
+        atomic_fetch_and(&handled, ~bit_of(number));
     unlock();
 
     if (result == 0 && old != NULL) {
