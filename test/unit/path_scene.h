@@ -3,22 +3,10 @@
 #ifndef TEST_PATH_SCENE_H
 #define TEST_PATH_SCENE_H
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "run/offline.h"
-#include "rpc/transport.h"
-#include "net/health.h"
-#include "net/pool.h"
-#include "rpc_server.h"
-#include "sys/log.h"
-#include "sys/sys.h"
+#include "net_scene.h"
 
 enum { PATHS = 3, PATH_TIMEOUT_MS = 400 };
-
-#define SECOND_NS UINT64_C(1000000000)
 
 /* The paths of a scene. `probed` is what a probe says: 0, or -errno. */
 static struct server *servers[PATHS];
@@ -55,15 +43,8 @@ static inline void scene_client(unsigned connections, struct net_server **made)
         addresses[i] = loopback(servers[i]->port);
         snprintf(addresses[i].peer_text, sizeof(addresses[i].peer_text), "path%u", i);
     }
-    struct net_server_options options = {.name = "several",
-                                         .connections_max = connections,
-                                         .port_policy = NET_PORT_ANY,
-                                         .reconnect_max_s = 1,
-                                         .retransmit_timeout_s = 60,
-                                         .path_timeout_ms = PATH_TIMEOUT_MS,
-                                         .probe = probe,
-                                         .close_idle = rpc_close_idle,
-                                         .answers = rpc_answers};
+    struct net_server_options options =
+        scene_options("several", connections, PATH_TIMEOUT_MS, probe);
     assert_int_equal(net_server_create(&options, addresses, PATHS, made), 0);
 }
 
@@ -101,13 +82,6 @@ static inline bool usable(unsigned path)
 {
     return net_path_usable(&client->paths[path]);
 }
-
-/* Waits until the condition holds; the test's alarm() ends a wait in vain. */
-#define eventually(condition)    \
-    do {                         \
-        while (!(condition))     \
-            sys_nanosleep_ms(5); \
-    } while (0)
 
 static inline void use_all_paths(void)
 {
@@ -162,18 +136,5 @@ static inline void accept_again(unsigned path)
 }
 
 #define PATH_TEST(name) UNIT_TEST_WITH(name, setup, teardown)
-
-/* Runs them in a run directory of their own. */
-static inline int path_tests_run(const char *name)
-{
-    char run[64], remove[80];
-    snprintf(run, sizeof(run), "/dev/shm/%s.XXXXXX", name);
-    log_open("/dev/null");
-    if (!mkdtemp(run) || setenv("DIRECTNFS_RUN", run, 1) != 0)
-        return 1;
-    int result = unit_run(NULL, NULL);
-    snprintf(remove, sizeof(remove), "rm -rf %s", run);
-    return system(remove) != 0 || result != 0;
-}
 
 #endif

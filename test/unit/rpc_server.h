@@ -529,6 +529,14 @@ static inline int query_wait(struct net_server *client, struct query *query, int
     return query->call.error;
 }
 
+/* A thread that waits for a call. */
+static inline void *wait_for_one(void *context)
+{
+    struct rpc_call *call = context;
+    rpc_wait(&call, 1);
+    return NULL;
+}
+
 static inline void check_echo(struct net_server *client, uint32_t token)
 {
     struct query query = {0};

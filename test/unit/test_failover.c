@@ -45,13 +45,6 @@ PATH_TEST(a_path_that_came_back_is_used_at_once)
     assert_int_equal(servers[1]->calls, before + 1);
 }
 
-static void *wait_for_one(void *context)
-{
-    struct rpc_call *call = context;
-    rpc_wait(&call, 1);
-    return NULL;
-}
-
 /* The path works, as its other connection shows: nothing is sent elsewhere. */
 PATH_TEST(a_dead_connection_of_a_path_that_works_is_made_again)
 {

@@ -1,42 +1,15 @@
-/* Write-behind: over at once, in few WRITEs, and never lost. */
+/* Write-behind: over at once, and in few WRITEs. */
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "append_scene.h"
+#include "behind_scene.h"
 #include "ledger/dirty.h"
 #include "rounds.h"
 
-enum { PAGE_BYTES = 8192, MEBIBYTE = 1 << 20 };
-
-#define BEHIND_TEST(name)                                \
-    static void name##_engine(void);                     \
-    SCENE_TEST(name)                                     \
-    {                                                    \
-        scene_configure("write_behind_max = 16777216;"); \
-        disk_make("f", 0, 0);                            \
-        scene_run(name##_engine);                        \
-    }                                                    \
-    static void name##_engine(void)
-
-static unsigned writes(void)
-{
-    return server_calls(NFS3_PROC_WRITE);
-}
-
-static void put_blocks(int fd, unsigned from, unsigned count, unsigned version)
-{
-    for (unsigned i = from; i < from + count; i++)
-        engine_put(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
-}
-
-static void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
-{
-    for (unsigned i = from; i < from + count; i++)
-        engine_expect(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
-}
+enum { MEBIBYTE = 1 << 20 };
 
 static void wait_until_sent(unsigned count)
 {
@@ -393,8 +366,6 @@ BEHIND_TEST(a_child_sends_what_it_writes_itself)
     pthread_join(thread, NULL);
 }
 
-/* ---- sizes ---- */
-
 /* ---- memory that is fetched when it is touched ---- */
 
 struct slow_read {
@@ -436,6 +407,8 @@ BEHIND_TEST(who_reads_into_memory_that_is_away_keeps_nobody_waiting)
     CHECK(data_is(slow.memory, PAGE_BYTES, 0, 1));
     close(faults);
 }
+
+/* ---- sizes ---- */
 
 BEHIND_TEST(a_hole_before_what_is_dirty_is_read_as_zeros)
 {
@@ -495,97 +468,7 @@ BEHIND_TEST(the_kernel_gets_a_file_with_all_that_was_written)
     disk_expect("f", 16 * PAGE_BYTES, 0, 1);
 }
 
-/* ---- errors ---- */
-
-BEHIND_TEST(a_full_disk_is_told_once_by_fsync_and_then_by_write)
-{
-    static const uint8_t block[PAGE_BYTES];
-    int fd = engine_adopt("f", O_RDWR);
-    put_blocks(fd, 0, 4, 1);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    atomic_store(&scene.control->full_at, 6 * PAGE_BYTES);
-    put_blocks(fd, 6, 4, 1);
-    CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK_EQUAL(engine_write(fd, block, PAGE_BYTES, 8 * PAGE_BYTES), -ENOSPC);
-    atomic_store(&scene.control->full_at, 0);
-    put_blocks(fd, 6, 4, 2);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    unsigned before = writes();
-    put_blocks(fd, 0, 4, 2);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK_EQUAL(writes(), before + 1); /* behind again */
-    disk_expect("f", 4 * PAGE_BYTES, 6 * PAGE_BYTES, 2);
-}
-
-BEHIND_TEST(a_full_disk_is_told_by_close)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    atomic_store(&scene.control->full_at, PAGE_BYTES);
-    put_blocks(fd, 0, 4, 1);
-    CHECK_EQUAL(engine_close(fd), -ENOSPC);
-    atomic_store(&scene.control->full_at, 0);
-}
-
-BEHIND_TEST(what_the_thread_could_not_send_is_told_by_fsync)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
-    engine_put(fd, PAGE_BYTES, 0, 1);
-    for (int i = 0; atomic_load(&scene.control->fail_count[NFS3_PROC_WRITE]) > 0; i++) {
-        CHECK(i < 10000);
-        usleep(1000);
-    }
-    CHECK_EQUAL(engine_fsync(fd), -EDQUOT);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK(scene_logged("refuses 8192 bytes") == 1);
-}
-
-BEHIND_TEST(an_append_after_a_loss_leaves_no_hole)
-{
-    int fd = engine_adopt("f", O_RDWR | O_APPEND);
-    append_there(fd, 1000, 0, 1);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
-    append_there(fd, 1000, 1000, 1);
-    CHECK_EQUAL(engine_fsync(fd), -EDQUOT);
-    CHECK_EQUAL(engine_size(fd), 1000);
-    append_there(fd, 100, 1000, 1);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK_EQUAL(disk_size("f"), 1100);
-}
-
-BEHIND_TEST(of_what_is_refused_together_all_is_written_for_which_there_is_room)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    put_blocks(fd, 0, 4, 1);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    atomic_store(&scene.control->full_at, 4 * PAGE_BYTES);
-    put_blocks(fd, 0, 8, 2);
-    CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
-    disk_expect("f", 4 * PAGE_BYTES, 0, 2);
-    atomic_store(&scene.control->full_at, 0);
-}
-
-BEHIND_TEST(a_credential_that_may_not_write_loses_nothing)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_ACCES);
-    put_blocks(fd, 0, 1, 1);
-    (void)engine_fsync(fd);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    disk_expect("f", PAGE_BYTES, 0, 1);
-}
-
-BEHIND_TEST(a_server_that_is_less_stable_than_it_was_asked_to_be_loses_nothing)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    atomic_store(&scene.control->lie, FILE_SERVER_WEAK);
-    put_blocks(fd, 4, 1, 1);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    atomic_store(&scene.control->lie, 0);
-    disk_expect("f", PAGE_BYTES, 4 * PAGE_BYTES, 1);
-}
+/* ---- bounds ---- */
 
 static void writes_more_than_fits(void)
 {
@@ -602,24 +485,6 @@ SCENE_TEST(a_server_that_takes_little_at_a_time_gets_it_so)
     scene_run(writes_more_than_fits);
     CHECK(atomic_load(&scene.control->longest_write) <= 32768);
     disk_expect("f", 200000, 0, 1);
-}
-
-/* ---- a server that restarts, and a bound ---- */
-
-BEHIND_TEST(a_loss_of_power_with_dirty_data_loses_nothing)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    for (unsigned i = 0; i < rounds_of(10); i++) {
-        put_blocks(fd, 0, 300, i);
-        server_do(FILE_SERVER_LOSE_POWER);
-        put_blocks(fd, 100, 100, i + 1);
-        expect_blocks(fd, 0, 100, i);
-        expect_blocks(fd, 100, 100, i + 1);
-        CHECK_EQUAL(engine_fsync(fd), 0);
-        server_do(FILE_SERVER_LOSE_POWER);
-        disk_expect("f", 100 * PAGE_BYTES, 0, i);
-        disk_expect("f", 100 * PAGE_BYTES, 100 * PAGE_BYTES, i + 1);
-    }
 }
 
 static void more_than_fits(void)

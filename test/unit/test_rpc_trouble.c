@@ -10,13 +10,6 @@
 #include "sys/sys.h"
 #include "unit.h"
 
-static void *wait_for_one(void *context)
-{
-    struct rpc_call *call = context;
-    rpc_wait(&call, 1);
-    return NULL;
-}
-
 /* Calls on every connection of the pool; those on connections that the server does not keep go over
  * the one that it does. */
 CALL_TEST(a_server_that_closes_further_connections)

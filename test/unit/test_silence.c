@@ -22,13 +22,6 @@ static uint64_t oldest_shown(unsigned path)
     return stats_get(&shown(path)->oldest_ns);
 }
 
-static void *wait_for_one(void *context)
-{
-    struct rpc_call *call = context;
-    rpc_wait(&call, 1);
-    return NULL;
-}
-
 /* Submits an ECHO over the first path, and has a thread wait for it. */
 static void wait_for_echo(struct query *query, uint32_t token, pthread_t *thread)
 {

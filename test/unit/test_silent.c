@@ -1,17 +1,7 @@
 /* Connections that are silent while others of their path are answered, and servers that are silent
  * on all: one path. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "log_lines.h"
-#include "net/health.h"
-#include "net/pool.h"
-#include "rpc/transport.h"
-#include "rpc_server.h"
-#include "sys/log.h"
-#include "sys/sys.h"
-#include "unit.h"
+#include "net_scene.h"
 
 enum { LIMIT_MS = 800, CONNECTIONS = 4 };
 
@@ -32,15 +22,8 @@ static int probe(struct net_path *path, bool proven, int timeout_ms)
 
 static int setup(void **state)
 {
-    struct net_server_options options = {.name = "silent",
-                                         .connections_max = CONNECTIONS,
-                                         .port_policy = NET_PORT_ANY,
-                                         .reconnect_max_s = 1,
-                                         .retransmit_timeout_s = 600,
-                                         .path_timeout_ms = LIMIT_MS,
-                                         .probe = probe,
-                                         .close_idle = rpc_close_idle,
-                                         .answers = rpc_answers};
+    struct net_server_options options = scene_options("silent", CONNECTIONS, LIMIT_MS, probe);
+    options.retransmit_timeout_s = 600;
     watchdog_start(state);
     server = server_start(&(struct script){0});
     struct net_address address = loopback(server->port);
@@ -62,24 +45,11 @@ static int teardown(void **state)
 
 #define SILENT_TEST(name) UNIT_TEST_WITH(name, setup, teardown)
 
-#define eventually(condition)    \
-    do {                         \
-        while (!(condition))     \
-            sys_nanosleep_ms(5); \
-    } while (0)
-
 /* A call that a thread waits for. */
 struct waiting {
     struct query query;
     pthread_t thread;
 };
-
-static void *wait_for_one(void *context)
-{
-    struct rpc_call *call = context;
-    rpc_wait(&call, 1);
-    return NULL;
-}
 
 static void begin(struct waiting *waiting, uint32_t token)
 {
@@ -405,11 +375,5 @@ SILENT_TEST(connections_that_were_made_during_an_outage_come_back)
 
 int main(void)
 {
-    char run[64], remove_run[80];
-    snprintf(run, sizeof(run), "/dev/shm/test_silent.XXXXXX");
-    if (!mkdtemp(run) || setenv("DIRECTNFS_RUN", run, 1) != 0)
-        return 1;
-    int result = unit_run(NULL, NULL);
-    snprintf(remove_run, sizeof(remove_run), "rm -rf %s", run);
-    return system(remove_run) != 0 || result != 0;
+    return path_tests_run("test_silent");
 }

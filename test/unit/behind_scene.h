@@ -1,0 +1,36 @@
+/* What the tests of write-behind share: see append_scene.h. */
+#ifndef TEST_BEHIND_SCENE_H
+#define TEST_BEHIND_SCENE_H
+
+#include "append_scene.h"
+
+enum { PAGE_BYTES = 8192 };
+
+#define BEHIND_TEST(name)                                \
+    static void name##_engine(void);                     \
+    SCENE_TEST(name)                                     \
+    {                                                    \
+        scene_configure("write_behind_max = 16777216;"); \
+        disk_make("f", 0, 0);                            \
+        scene_run(name##_engine);                        \
+    }                                                    \
+    static void name##_engine(void)
+
+static inline unsigned writes(void)
+{
+    return server_calls(NFS3_PROC_WRITE);
+}
+
+static inline void put_blocks(int fd, unsigned from, unsigned count, unsigned version)
+{
+    for (unsigned i = from; i < from + count; i++)
+        engine_put(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
+}
+
+static inline void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
+{
+    for (unsigned i = from; i < from + count; i++)
+        engine_expect(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
+}
+
+#endif

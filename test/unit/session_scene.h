@@ -1,0 +1,103 @@
+/* A client of session_server.h, and one file there. */
+#ifndef TEST_SESSION_SCENE_H
+#define TEST_SESSION_SCENE_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "nfs/nfs4_call.h"
+#include "nfs/nfs4_open.h"
+#include "nfs/nfs4_session.h"
+#include "config/tunables.h"
+#include "net/pool.h"
+#include "reach/server.h"
+#include "session_server.h"
+#include "sys/alloc.h"
+#include "sys/log.h"
+#include "unit.h"
+
+enum { TIMEOUT_MS = 60000, BLOCK = 8192 };
+
+static struct nfs_client client;
+static struct rpc_auth auth;
+static const struct nfs_fh root = {1, {'r'}}, file = {1, {'f'}};
+
+static inline int connect_client(void)
+{
+    static const struct conf_tunables tunables = {.retransmit_timeout = 60};
+    struct net_address address = {.peer_text = "127.0.0.1"};
+    struct sockaddr_in *in = (struct sockaddr_in *)&address.peer;
+    *in = (struct sockaddr_in){.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)server.port),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
+    client = (struct nfs_client){.version = &nfs_version41,
+                                 .session = nfs4_session_new(NULL, NULL),
+                                 .auth = &auth,
+                                 .read_max = 2 * BLOCK,
+                                 .write_max = 2 * BLOCK,
+                                 .timeout_ms = TIMEOUT_MS};
+    assert_non_null(client.session);
+    return reach_over(&address, NET_PORT_ANY, 4, &tunables, &client.server);
+}
+
+static inline int begin(void **unused)
+{
+    (void)unused;
+    log_set_level(LOG_LEVEL_ERROR);
+    server_start();
+    return connect_client();
+}
+
+static inline int end(void **unused)
+{
+    (void)unused;
+    rpc_server_destroy(client.server);
+    nfs4_open_forget(client.session);
+    sys_free(client.session);
+    server_stop();
+    return 0;
+}
+
+#define SESSION_TEST(name) UNIT_TEST_WITH(name, begin, end)
+
+static inline void fail_next(uint32_t op, uint32_t status, uint32_t count)
+{
+    atomic_store(&server.fail_op, op);
+    atomic_store(&server.fail_status, status);
+    atomic_store(&server.fail_count, count);
+}
+
+static inline unsigned asked(uint32_t op)
+{
+    return atomic_load(&server.ops[op]);
+}
+
+static inline int transfer(bool write, uint64_t offset, uint8_t *data, size_t length,
+                           struct nfs_transfer *transfer)
+{
+    struct iovec vector = {data, length};
+    struct nfs_data from = {.vectors = &vector, .count = 1, .length = length};
+    return write ? nfs_write(&client, &file, offset, &from, NFS_FILE_SYNC, transfer)
+                 : nfs_read(&client, &file, offset, &from, transfer);
+}
+
+static inline void write_block(uint8_t byte, struct nfs_transfer *done)
+{
+    uint8_t data[BLOCK];
+    memset(data, byte, sizeof(data));
+    assert_int_equal(transfer(true, 0, data, sizeof(data), done), 0);
+    assert_int_equal(done->length, sizeof(data));
+}
+
+static inline void read_block(uint8_t byte)
+{
+    struct nfs_transfer done;
+    uint8_t data[BLOCK] = {0};
+    assert_int_equal(transfer(false, 0, data, sizeof(data), &done), 0);
+    assert_int_equal(done.length, sizeof(data));
+    for (size_t i = 0; i < sizeof(data); i++)
+        assert_int_equal(data[i], byte);
+}
+
+#endif
