@@ -7,9 +7,15 @@
  * of health.c asks silenced channels at once, and then more and more rarely, whether they answer a
  * ping: no call waits for that. That the server answers on fewer connections than we wanted is
  * said, and shown, when the first time was in vain.
+ *
+ * All processes of a client may share the number. One that is answered on no connection says so in
+ * the run directory. Another one that is answered meanwhile, and has several, gives one up: its
+ * channel is silenced, and asked again later.
  */
 #include <stdio.h>
+#include <string.h>
 
+#include "run/facts.h"
 #include "run/said.h"
 #include "net/fewer.h"
 #include "net/health.h"
@@ -28,6 +34,9 @@ enum {
 #define LOOK_EVERY_NS  UINT64_C(100000000) /* until they are idle */
 #define RETRY_FIRST_NS UINT64_C(10000000000)
 #define RETRY_MOST_NS  UINT64_C(600000000000)
+
+#define LOOK_STARVED_NS UINT64_C(500000000)
+#define STARVED_NS      UINT64_C(5000000000) /* it may be said every 3 seconds, and a little more */
 
 /* One of the path, from `*index` on, which becomes the place behind it; NULL: there is no more. */
 static struct net_channel *next_of(const struct net_path *path, unsigned *index)
@@ -159,6 +168,90 @@ void net_path_ask_silenced(struct net_path *path, uint64_t *due)
         all_answer(path);
     uint64_t later = sys_now_ns() + LOOK_EVERY_NS;
     *due = later < *due ? later : *due;
+}
+
+/* ---- connections that others need more ---- */
+
+/* By which processes tell each other: a key of run/facts.h. */
+struct starved {
+    char what[16], server[256], peer[64];
+};
+
+static void name_starved(const struct net_path *path, struct starved *key)
+{
+    memset(key, 0, sizeof(*key));
+    snprintf(key->what, sizeof(key->what), "starved");
+    snprintf(key->server, sizeof(key->server), "%s", path->server->name);
+    snprintf(key->peer, sizeof(key->peer), "%s", path->address.peer_text);
+}
+
+void net_path_starved(const struct net_path *path)
+{
+    struct starved key;
+    name_starved(path, &key);
+    if (!path->server->options.hidden)
+        run_fact_put(&key, sizeof(key), "", 1);
+}
+
+/* The server may have been away for both, and answer this process first: then this one has asked
+ * lately whether it answers. */
+void net_path_look_starved(struct net_path *path, uint64_t now_ns)
+{
+    const struct net_server_options *options = &path->server->options;
+    uint64_t looked = atomic_load(&path->starved_looked_ns), said_ns;
+    struct starved key;
+    char value;
+    if (options->hidden || !options->answers || answering(path) < 2 ||
+        now_ns - looked < LOOK_STARVED_NS ||
+        !atomic_compare_exchange_strong(&path->starved_looked_ns, &looked, now_ns))
+        return;
+    name_starved(path, &key);
+    if (!run_fact_get(&key, sizeof(key), &value, 1, &said_ns) || said_ns + STARVED_NS < now_ns ||
+        atomic_load(&path->heard_ns) <= said_ns ||
+        atomic_load(&path->server->suspected_ns) + STARVED_NS > said_ns)
+        return;
+    run_fact_forget(&key, sizeof(key)); /* one is enough */
+    atomic_store(&path->giving, true);
+    net_health_kick();
+}
+
+/* The one that has the least to do. */
+static struct net_channel *choose_given(const struct net_path *path)
+{
+    struct net_channel *best = NULL, *channel;
+    unsigned index = 0;
+    while ((channel = next_of(path, &index))) {
+        if (is_answering(channel) &&
+            (!best || atomic_load(&channel->outstanding) < atomic_load(&best->outstanding)))
+            best = channel;
+    }
+    return best;
+}
+
+void net_path_share(struct net_path *path, uint64_t *due)
+{
+    struct net_server *server = path->server;
+    uint64_t now = sys_now_ns(), later = now + LOOK_STARVED_NS;
+    if (atomic_load(&path->silenced) > 0 && answering(path) > 1) {
+        net_path_look_starved(path, now);
+        *due = later < *due ? later : *due;
+    }
+    if (atomic_exchange(&path->giving, false) && !path->given && answering(path) > 1 &&
+        (path->given = choose_given(path)) != NULL) {
+        silence(path->given, true);
+        pthread_mutex_lock(&server->lock);
+        if (path->retry_ns < now + RETRY_FIRST_NS)
+            path->retry_ns = now + RETRY_FIRST_NS;
+        pthread_mutex_unlock(&server->lock);
+        log_info("server %s: a connection over %s is given up for another process, which has none",
+                 server->name, path->address.peer_text);
+    }
+    if (path->given && (atomic_load(&path->given->fd) < 0 || !atomic_load(&path->given->silenced) ||
+                        server->options.close_idle(path->given, 0)))
+        path->given = NULL;
+    later = now + LOOK_EVERY_NS;
+    if (path->given)
+        *due = later < *due ? later : *due;
 }
 
 bool net_path_answers(const struct net_path *path)

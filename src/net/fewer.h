@@ -12,6 +12,14 @@ void net_channel_silenced(struct net_channel *channel, uint64_t since_ns);
  * it is earlier. */
 void net_path_ask_silenced(struct net_path *path, uint64_t *due);
 
+/* Nobody answers this process over the path: another one may have several connections. */
+void net_path_starved(const struct net_path *path);
+/* Looks now and then, of a path that answers on several connections, whether another process of the
+ * user lacks one. */
+void net_path_look_starved(struct net_path *path, uint64_t now_ns);
+/* By the thread of health.c: gives one up then. *due as above. */
+void net_path_share(struct net_path *path, uint64_t *due);
+
 /* Does a connection of the path answer that is open, and that nobody drives? Its calls may be over,
  * and nobody have looked. */
 bool net_path_answers(const struct net_path *path);

@@ -484,6 +484,8 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
     for (unsigned i = 0; i < count; i++)
         heard = heard || probings[i].result == 0;
     atomic_store(&server->unheard, heard ? 0 : atomic_load(&server->unheard) + 1);
+    for (unsigned i = 0; i < count && !heard; i++)
+        net_path_starved(probings[i].path);
     for (unsigned i = 0; i < count && heard; i++) {
         const struct probing *asked = &probings[i];
         if (asked->result != 0 && asked->result != -EAGAIN &&
@@ -505,6 +507,7 @@ static void visit(struct net_server *server, uint64_t *due)
     unsigned count = 0;
     for (unsigned i = 0; i < server->path_count; i++) {
         net_path_ask_silenced(&server->paths[i], due);
+        net_path_share(&server->paths[i], due);
         if (is_due(&server->paths[i], sys_now_ns(), due))
             probings[count++] = (struct probing){.path = &server->paths[i]};
     }

@@ -95,6 +95,11 @@ struct net_path {
     const char *why;        /* it is down, or was; under server->lock */
     bool said;              /* on the log, by this process or another; under server->lock */
     uint64_t silence_ns, silence_over_ns; /* how long it last was silent, until when; likewise */
+    /* fewer.c: when it was looked whether another process has no connection; one is to be given up
+     * for it; and that one, or NULL, by the thread of health.c. */
+    _Atomic uint64_t starved_looked_ns;
+    _Atomic bool giving;
+    struct net_channel *given;
     struct net_load load;
     struct directnfs_path_stats *stats;
 };

@@ -435,6 +435,8 @@ static void path_after_fork(struct net_path *path)
     path->said = false;
     atomic_store(&path->silenced, 0);
     path->answering = path->retries = 0;
+    path->given = NULL;
+    atomic_store(&path->giving, false);
     atomic_store(&path->silent_ns, 0);
     atomic_store(&path->load.outstanding_bytes, 0);
     pthread_mutex_init(&path->load.lock, NULL);

@@ -1,6 +1,7 @@
 /* Connections that are silent while others of their path are answered, and servers that are silent
  * on all: one path. */
 #include "log_lines.h"
+#include "net/fewer.h"
 #include "net_scene.h"
 
 enum { LIMIT_MS = 800, CONNECTIONS = 4 };
@@ -336,6 +337,44 @@ SILENT_TEST(a_server_that_answers_one_connection_gets_no_more)
     begin_many(100);
     end_many();
     assert_int_equal(lines_with(log_name, "is silent on further ones"), 1);
+}
+
+/* All processes of a client share the number: see net/fewer.c. */
+SILENT_TEST(a_connection_is_given_up_for_a_process_that_has_none)
+{
+    struct net_path *path = &client->paths[0];
+    struct waiting waiting = {0};
+    client->options.path_timeout_ms = 100 * LIMIT_MS; /* no other reason to give it up */
+    check_echo(client, 1);
+    atomic_store(&server->stuck, 2 + 1);
+    begin(&waiting, 2);
+    check_echo(client, 3);
+    atomic_store(&server->stuck, 0);
+    end(&waiting);
+    assert_int_equal(open_channels(), 2);
+
+    /* Not when this process did not know either, lately, whether the server answers. */
+    atomic_store(&client->suspected_ns, sys_now_ns());
+    net_path_starved(path);
+    net_path_heard(path, sys_now_ns() + 1);
+    net_path_look_starved(path, sys_now_ns());
+    assert_false(path->giving);
+    atomic_store(&client->suspected_ns, 0);
+
+    for (uint32_t i = 10; open_channels() == 2; i++) {
+        net_path_starved(path);
+        check_echo(client, i);
+    }
+    assert_int_equal(open_channels(), 1);
+    assert_int_equal(path->silenced, 1);
+    check_echo(client, 5);
+    assert_int_equal(open_channels(), 1);
+
+    /* The last one is kept. */
+    net_path_starved(path);
+    net_path_heard(path, sys_now_ns() + 1);
+    net_path_look_starved(path, sys_now_ns() + SECOND_NS);
+    assert_false(path->giving);
 }
 
 /* Who waits on the silent one would drive the other next. */
