@@ -257,10 +257,11 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
 
 /*
  * `again`, of the calls that were sent again the one that was sent first, is not answered, though
- * the connection brings answers. Some servers drop copies of a call that they carry out; then its
- * answer went to the connection before, and if it is sent once more, they have it. But each time
- * gives a server that is only slow more to do: so it gets twice the time each time, and never less
- * than such calls need. The port remains, as the server knows copies by it.
+ * one that was sent after it is, or a ping: the server has read it. Some servers drop copies of a
+ * call that they carry out; then its answer went to the connection before, and if it is sent once
+ * more, they have it. But each time gives a server that is only slow more to do: so it gets twice
+ * the time each time, and never less than such calls need. The port remains, as the server knows
+ * copies by it.
  */
 static bool give_up_overdue(struct rpc_transport *transport, const struct rpc_call *again,
                             uint64_t now)
@@ -270,8 +271,14 @@ static bool give_up_overdue(struct rpc_transport *transport, const struct rpc_ca
     uint64_t limit_ns = (options->path_timeout_ms * MS_NS / 2) << transport->overdue;
     uint64_t usual = usual_ns(again), needed = needed_ns(channel->path, now);
     uint64_t least_ns = usual > needed ? usual : needed;
-    if (limit_ns == 0 || !options->probe || transport->received_ns <= again->last_sent_ns ||
-        now - again->last_sent_ns < (limit_ns > least_ns ? limit_ns : least_ns))
+    if (limit_ns < least_ns)
+        limit_ns = least_ns;
+    if (options->path_timeout_ms == 0 || !options->probe ||
+        transport->newest_ns <= again->last_sent_ns)
+        return false;
+    if (transport->overtaken_ns <= again->last_sent_ns)
+        transport->overtaken_ns = now;
+    if (now - again->last_sent_ns < limit_ns || now - transport->overtaken_ns < limit_ns / 2)
         return false;
     log_info("server %s: a call that was sent again over %s is not answered, and others are; it is "
              "sent once more",

@@ -236,6 +236,8 @@ void rpc_call_answered(void *context, struct rpc_call *call)
     if (transport->channel->path->stats)
         stats_tally_add(&transport->tally, &transport->channel->path->stats->latency,
                         call->answered_ns - call->last_sent_ns);
+    if (transport->newest_ns < call->last_sent_ns)
+        transport->newest_ns = call->last_sent_ns;
     if (transport->attempts > 0) { /* the first answer over this connection */
         transport->attempts = 0;
         transport->connect_after_ns = 0;

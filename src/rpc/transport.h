@@ -83,6 +83,8 @@ struct rpc_transport {
     bool proving;          /* the connection shall answer a ping before it gets calls */
     unsigned given_up;     /* connections, in silence, since a call was answered */
     unsigned overdue;      /* connections that were given up for calls sent again, which are so */
+    uint64_t newest_ns;    /* when the last of all calls that were answered was sent; and when it */
+    uint64_t overtaken_ns; /* was seen that it was sent after one that was sent again */
     uint64_t elsewhere_ns; /* when it was first seen, in a silence, that others are answered */
     _Atomic bool pinging;  /* `ping` is in flight */
     uint64_t pinged_ns;    /* since this time */
