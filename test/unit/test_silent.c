@@ -312,7 +312,10 @@ SILENT_TEST(a_server_that_answers_one_connection_gets_no_more)
 {
     atomic_store(&server->cap, 1);
     check_echo(client, 1);
+    atomic_store(&server->stuck, 10 + 1); /* until all connections are wanted */
     begin_many(10);
+    assert_int_equal(client->channel_count, CONNECTIONS);
+    atomic_store(&server->stuck, 0);
     end_many();
     eventually(lines_with(log_name,
                           "it answers on 1 connection over address, and is silent on further ones; "
