@@ -255,6 +255,17 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
     }
 }
 
+/* Copies of these may be carried out at the same time, if the server keeps no replies: one may end
+ * when another was answered long ago. */
+static void unsettle_copies(struct rpc_transport *transport)
+{
+    for (unsigned i = 0; i < RPC_SLOTS; i++) {
+        struct rpc_call *call = transport->calls[i];
+        if (call && call->resent && !call->exact)
+            call->unsettled = true;
+    }
+}
+
 /*
  * `again`, of the calls that were sent again the one that was sent first, is not answered, though
  * one that was sent after it is, or a ping: the server has read it. Some servers drop copies of a
@@ -284,6 +295,7 @@ static bool give_up_overdue(struct rpc_transport *transport, const struct rpc_ca
              "sent once more",
              channel->server->name, channel->path->address.peer_text);
     transport->overdue += transport->overdue < OVERDUE_MOST;
+    unsettle_copies(transport);
     rpc_connection_lost(transport);
     return true;
 }
