@@ -12,6 +12,7 @@
  * the run directory. Another one that is answered meanwhile, and has several, gives one up: its
  * channel is silenced, and asked again later.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -183,6 +184,17 @@ static void name_starved(const struct net_path *path, struct starved *key)
     snprintf(key->what, sizeof(key->what), "starved");
     snprintf(key->server, sizeof(key->server), "%s", path->server->name);
     snprintf(key->peer, sizeof(key->peer), "%s", path->address.peer_text);
+}
+
+bool net_path_is_starved(const struct net_path *path, int result, uint64_t since_ns)
+{
+    const struct net_channel *channel;
+    unsigned index = 0;
+    bool accepted = false;
+    while (!accepted && (channel = next_of(path, &index)))
+        accepted = atomic_load(&channel->fd) >= 0;
+    return result == -ETIMEDOUT && accepted && answering(path) == 0 &&
+           atomic_load(&path->heard_ns) < since_ns;
 }
 
 void net_path_starved(const struct net_path *path)

@@ -12,7 +12,12 @@ void net_channel_silenced(struct net_channel *channel, uint64_t since_ns);
  * it is earlier. */
 void net_path_ask_silenced(struct net_path *path, uint64_t *due);
 
-/* Nobody answers this process over the path: another one may have several connections. */
+/* Nobody answers this process over the path, where asking ended with `result`, and nothing came
+ * since then: connections are accepted, and were silent from the first. It is not so where they
+ * fail for a reason of this host, nor when one answered before, as the server may only be slow now.
+ */
+bool net_path_is_starved(const struct net_path *path, int result, uint64_t since_ns);
+/* Says so: another process may have several connections. */
 void net_path_starved(const struct net_path *path);
 /* Looks now and then, of a path that answers on several connections, whether another process of the
  * user lacks one. */

@@ -484,8 +484,10 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
     for (unsigned i = 0; i < count; i++)
         heard = heard || probings[i].result == 0;
     atomic_store(&server->unheard, heard ? 0 : atomic_load(&server->unheard) + 1);
-    for (unsigned i = 0; i < count && !heard; i++)
-        net_path_starved(probings[i].path);
+    for (unsigned i = 0; i < count && !heard; i++) {
+        if (net_path_is_starved(probings[i].path, probings[i].result, suspected_ns))
+            net_path_starved(probings[i].path);
+    }
     for (unsigned i = 0; i < count && heard; i++) {
         const struct probing *asked = &probings[i];
         if (asked->result != 0 && asked->result != -EAGAIN &&

@@ -381,6 +381,29 @@ SILENT_TEST(a_connection_is_given_up_for_a_process_that_has_none)
     assert_false(path->giving);
 }
 
+/* Not who cannot reach it, or whom it only answers late: others would give up theirs in vain. */
+SILENT_TEST(who_is_accepted_and_never_answered_says_that_it_has_no_connection)
+{
+    const struct net_path *path = &client->paths[0];
+    struct waiting waiting = {0};
+    uint64_t since_ns = sys_now_ns();
+    assert_false(net_path_is_starved(path, -ETIMEDOUT, since_ns)); /* there is none */
+    atomic_store(&server->silent, true);
+    begin(&waiting, 1);
+    eventually(server->calls == 1);
+    assert_true(net_path_is_starved(path, -ETIMEDOUT, since_ns));
+    const int results[] = {-EAGAIN, -ECONNREFUSED, -ENETUNREACH, -ECONNRESET};
+    for (unsigned i = 0; i < sizeof(results) / sizeof(*results); i++)
+        assert_false(net_path_is_starved(path, results[i], since_ns));
+    net_path_heard(&client->paths[0], since_ns); /* while it was asked */
+    assert_false(net_path_is_starved(path, -ETIMEDOUT, since_ns));
+
+    forget_connections();
+    atomic_store(&server->silent, false);
+    end(&waiting);
+    assert_false(net_path_is_starved(path, -ETIMEDOUT, UINT64_MAX)); /* one was answered */
+}
+
 /* Who waits on the silent one would drive the other next. */
 SILENT_TEST(answers_that_nobody_has_taken_show_that_the_server_answers)
 {
