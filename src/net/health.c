@@ -46,6 +46,7 @@ static struct {
     bool alone;             /* the thread's: more of them could not be started */
     _Atomic uint32_t kicks; /* futex: there is something new to do */
 } health = {.lock = PTHREAD_MUTEX_INITIALIZER};
+_Atomic bool net_health_late;
 
 /* ---- what is known ---- */
 
@@ -257,8 +258,9 @@ static void *run(void *unused);
 void net_health_kick(void)
 {
     pthread_mutex_lock(&health.lock);
-    if (!health.running)
+    if (!health.running && !sys_critical_in_handler())
         health.running = sys_thread_start(run, NULL, "probing network paths");
+    atomic_store(&net_health_late, !health.running);
     pthread_mutex_unlock(&health.lock);
     atomic_fetch_add(&health.kicks, 1);
     sys_futex(&health.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);

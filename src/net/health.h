@@ -35,8 +35,16 @@ bool net_server_may_say(struct net_server *server, unsigned interval_s);
 
 /* Shows the path's state, and why it is or was so, in the statistics. */
 void net_path_show(struct net_path *path);
-/* The thread that probes shall look what there is to do. */
+/* The thread that probes shall look what there is to do. In a handler of the program it cannot be
+ * started, nor where that fails: then it is late, */
 void net_health_kick(void);
+/* and who looks after calls that wait tries it again. */
+extern _Atomic bool net_health_late;
+static inline void net_health_catch_up(void)
+{
+    if (atomic_load_explicit(&net_health_late, memory_order_relaxed))
+        net_health_kick();
+}
 /* A server that can be probed is made, and goes (waits while it is looked after; a second time, and
  * of another one: no effect). */
 void net_health_enter(struct net_server *server);

@@ -333,6 +333,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     uint64_t now = sys_now_ns(), oldest = now;
     transport->looked_ns = now;
     rpc_look_for_oldest(transport, now);
+    net_health_catch_up();
     net_path_look_starved(channel->path, now);
     if (is_expired(transport, now)) {
         rpc_connection_lost(transport);

@@ -3,6 +3,7 @@
 #include "log_lines.h"
 #include "net/fewer.h"
 #include "net_scene.h"
+#include "sys/critical.h"
 
 enum { LIMIT_MS = 800, CONNECTIONS = 4 };
 
@@ -102,6 +103,19 @@ static void forget_connections(void)
     pthread_mutex_lock(&server->lock);
     atomic_store(&server->forgotten, server->connections);
     pthread_mutex_unlock(&server->lock);
+}
+
+/* It may have interrupted malloc(). The first test, as the thread never ends. */
+SILENT_TEST(the_thread_that_probes_is_not_started_in_a_handler)
+{
+    sys_critical.handler = __builtin_frame_address(0);
+    net_health_kick();
+    assert_true(net_health_late);
+    net_health_catch_up();
+    assert_true(net_health_late);
+    sys_critical.handler = NULL;
+    net_health_catch_up();
+    assert_false(net_health_late);
 }
 
 /* ---- one connection ---- */
