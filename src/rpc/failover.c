@@ -20,6 +20,8 @@ enum { NFS_PROGRAM = 100003, NFS_VERSION = 3 };
 #define LOOK_AGAIN_NS (200 * MS_NS) /* while one call waits and others are answered */
 #define LENIENT_NS    (600 * SECOND_NS)
 
+#define SPREAD UINT32_C(2654435761) /* the upper bits of its product with an xid look random */
+
 enum { PATIENCE_GROWS = 4, OVERDUE_MOST = 10 };
 
 static const char silent[] = "connected, but silent";
@@ -271,8 +273,9 @@ static void unsettle_copies(struct rpc_transport *transport)
  * one that was sent after it is, or a ping: the server has read it. Some servers drop copies of a
  * call that they carry out; then its answer went to the connection before, and if it is sent once
  * more, they have it. But each time gives a server that is only slow more to do: so it gets twice
- * the time each time, and never less than such calls need. The port remains, as the server knows
- * copies by it.
+ * the time each time, and never less than such calls need; and it has more while it answers
+ * others of them, however many there are. Connections that were lost together shall not do it at
+ * the same moment. The port remains, as the server knows copies by it.
  */
 static bool give_up_overdue(struct rpc_transport *transport, const struct rpc_call *again,
                             uint64_t now)
@@ -284,12 +287,15 @@ static bool give_up_overdue(struct rpc_transport *transport, const struct rpc_ca
     uint64_t least_ns = usual > needed ? usual : needed;
     if (limit_ns < least_ns)
         limit_ns = least_ns;
+    limit_ns += limit_ns / 1024 * (again->xid * SPREAD >> 24);
     if (options->path_timeout_ms == 0 || !options->probe ||
         transport->newest_ns <= again->last_sent_ns)
         return false;
     if (transport->overtaken_ns <= again->last_sent_ns)
         transport->overtaken_ns = now;
-    if (now - again->last_sent_ns < limit_ns || now - transport->overtaken_ns < limit_ns / 2)
+    uint64_t since_ns =
+        again->last_sent_ns > transport->again_ns ? again->last_sent_ns : transport->again_ns;
+    if (now - since_ns < limit_ns || now - transport->overtaken_ns < limit_ns / 2)
         return false;
     log_info("server %s: a call that was sent again over %s is not answered, and others are; it is "
              "sent once more",

@@ -238,6 +238,8 @@ void rpc_call_answered(void *context, struct rpc_call *call)
                         call->answered_ns - call->last_sent_ns);
     if (transport->newest_ns < call->last_sent_ns)
         transport->newest_ns = call->last_sent_ns;
+    if (__builtin_expect(call->resent, false))
+        transport->again_ns = call->answered_ns;
     if (transport->attempts > 0) { /* the first answer over this connection */
         transport->attempts = 0;
         transport->connect_after_ns = 0;

@@ -85,6 +85,7 @@ struct rpc_transport {
     unsigned overdue;      /* connections that were given up for calls sent again, which are so */
     uint64_t newest_ns;    /* when the last of all calls that were answered was sent; and when it */
     uint64_t overtaken_ns; /* was seen that it was sent after one that was sent again */
+    uint64_t again_ns;     /* when one that was sent again was last answered */
     uint64_t elsewhere_ns; /* when it was first seen, in a silence, that others are answered */
     _Atomic bool pinging;  /* `ping` is in flight */
     uint64_t pinged_ns;    /* since this time */

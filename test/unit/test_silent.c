@@ -269,6 +269,59 @@ SILENT_TEST(a_call_of_which_the_server_drops_copies_is_sent_again_soon_and_then_
     assert_true(path->needed_ns >= (1 + 1 + 2) * LIMIT * UINT64_C(1000000));
 }
 
+/* Sends a call over the first channel as one that was sent before. */
+static void begin_again(struct query *query, uint32_t token)
+{
+    struct rpc_call *call = &query->call;
+    query_begin(query, ECHO, token, 0);
+    call->sent_ns = 1;
+    rpc_submit_on(client->channels[0], &call, 1);
+}
+
+/* Looks after calls of which this one was sent so long ago, and was overtaken then. Is the
+ * connection kept? */
+static bool is_kept(struct rpc_call *oldest, uint64_t age_ns)
+{
+    struct rpc_transport *transport = rpc_transport_of(client->channels[0]);
+    pthread_mutex_lock(&transport->lock);
+    oldest->last_sent_ns = sys_now_ns() - age_ns;
+    transport->overtaken_ns = oldest->last_sent_ns + 1;
+    rpc_look_after_silence(transport);
+    bool kept = transport->connected;
+    pthread_mutex_unlock(&transport->lock);
+    return kept;
+}
+
+/* After an outage a slow server has all that waited, and answers one after the other. */
+SILENT_TEST(calls_are_not_sent_once_more_while_others_that_were_sent_again_are_answered)
+{
+    enum { LIMIT_S = 20, AGE_S = LIMIT_S + LIMIT_S / 2 }; /* however slow the machine is */
+    struct query dropped = {0}, answered = {0}, first = {0};
+    struct rpc_call *calls[] = {&dropped.call, &first.call}, *call = &answered.call;
+    client->options.path_timeout_ms = 2 * LIMIT_S * 1000;
+    check_echo(client, 1);
+    atomic_store(&server->drops, true);
+    atomic_store(&server->copies, 1);
+    atomic_store(&server->stuck, 2 + 1);
+    begin_again(&dropped, 2);
+    eventually(server->copies == 2);
+    begin_again(&answered, 3);
+    rpc_wait(&call, 1);
+    atomic_store(&server->busy, true);
+    query_begin(&first, ECHO, 4, 0);
+    rpc_submit_on(client->channels[0], calls + 1, 1);
+    assert_true(is_kept(&dropped.call, AGE_S * SECOND_NS));
+
+    rpc_transport_of(client->channels[0])->again_ns = 0; /* that is long ago */
+    assert_false(is_kept(&dropped.call, AGE_S * SECOND_NS));
+    atomic_store(&server->busy, false);
+    atomic_store(&server->stuck, 0);
+    rpc_wait(calls, 2);
+    assert_true(query_good(&dropped) && query_good(&first));
+    assert_true(dropped.call.unsettled); /* of this one there were two copies */
+    assert_false(first.call.unsettled);
+}
+
 static _Atomic int ended; /* 1: a call is over; or its error */
 
 static void note_end(struct rpc_call *call)
