@@ -157,15 +157,30 @@ void rpc_prove(struct rpc_transport *transport, uint64_t now)
     rpc_unsent_prepend(transport, &transport->ping);
 }
 
+/* Since when the server may be at work on the call: since it was first sent, or answers again, but
+ * in any case since it was last sent. */
+static uint64_t at_work_since(struct net_path *path, const struct rpc_call *call)
+{
+    uint64_t since_ns = call->sent_ns, up_ns = atomic_load(&path->up_ns);
+    pthread_mutex_lock(&path->server->lock);
+    uint64_t silence_over_ns = path->silence_over_ns;
+    pthread_mutex_unlock(&path->server->lock);
+    if (since_ns < up_ns)
+        since_ns = up_ns;
+    if (since_ns < silence_over_ns)
+        since_ns = silence_over_ns;
+    return since_ns < call->last_sent_ns ? since_ns : call->last_sent_ns;
+}
+
 /* Others were answered while the connection was silent, and then it brought an answer; or one came
  * when the call was sent for the third time: there are calls that take long. */
 void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call *call)
 {
     struct net_path *path = transport->channel->path;
-    uint64_t needed = call->answered_ns - call->sent_ns;
     transport->given_up = 0;
     if (transport->elsewhere_ns <= call->last_sent_ns && (transport->overdue == 0 || !call->resent))
         return;
+    uint64_t needed = call->answered_ns - at_work_since(path, call);
     if (needed > needed_ns(path, call->answered_ns))
         atomic_store(&path->needed_ns, needed);
     atomic_store(&path->lenient_ns, call->answered_ns + LENIENT_NS);
