@@ -537,6 +537,20 @@ static inline void *wait_for_one(void *context)
     return NULL;
 }
 
+/* For a call that nobody waits for: 1 when it is over, or its error. */
+static _Atomic int call_ended;
+
+static inline void note_call_end(struct rpc_call *call)
+{
+    atomic_store(&call_ended, call->error ? call->error : 1);
+}
+
+static inline bool call_has_ended(void *unused)
+{
+    (void)unused;
+    return atomic_load(&call_ended) != 0;
+}
+
 static inline void check_echo(struct net_server *client, uint32_t token)
 {
     struct query query = {0};

@@ -1,24 +1,12 @@
 /* A loss of data that was written behind is told once to each open file. */
-#include "file_scene.h"
+#include "behind_scene.h"
 #include "ledger/dirty.h"
-
-enum { BLOCK = 8192 };
-
-#define LOSS_TEST(name)                                  \
-    static void name##_engine(void);                     \
-    SCENE_TEST(name)                                     \
-    {                                                    \
-        scene_configure("write_behind_max = 16777216;"); \
-        disk_make("f", 0, 0);                            \
-        scene_run(name##_engine);                        \
-    }                                                    \
-    static void name##_engine(void)
 
 static void write_what_is_refused(int fd)
 {
-    engine_put(fd, BLOCK, 0, 1); /* after a loss this one goes out at once */
+    engine_put(fd, PAGE_BYTES, 0, 1); /* after a loss this one goes out at once */
     server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
-    engine_put(fd, BLOCK, 0, 2);
+    engine_put(fd, PAGE_BYTES, 0, 2);
 }
 
 static bool is_dirty(int fd)
@@ -42,7 +30,7 @@ static void told_once(int fd)
     CHECK_EQUAL(engine_fsync(fd), 0);
 }
 
-LOSS_TEST(each_open_file_hears_of_it_once)
+BEHIND_TEST(each_open_file_hears_of_it_once)
 {
     int writer = engine_adopt("f", O_RDWR), second = engine_adopt("f", O_RDWR),
         reader = engine_adopt("f", O_RDONLY);
@@ -57,7 +45,7 @@ LOSS_TEST(each_open_file_hears_of_it_once)
     told_once(writer);
 }
 
-LOSS_TEST(duplicates_are_one_open_file)
+BEHIND_TEST(duplicates_are_one_open_file)
 {
     int fd = engine_adopt("f", O_RDWR), copy = engine_dup(fd);
     write_what_is_refused(fd);
@@ -68,7 +56,7 @@ LOSS_TEST(duplicates_are_one_open_file)
     told_once(fd);
 }
 
-LOSS_TEST(what_was_told_is_not_told_again_when_the_kernel_has_the_file)
+BEHIND_TEST(what_was_told_is_not_told_again_when_the_kernel_has_the_file)
 {
     int fd = engine_adopt("f", O_RDWR);
     write_what_is_refused(fd);
@@ -78,7 +66,7 @@ LOSS_TEST(what_was_told_is_not_told_again_when_the_kernel_has_the_file)
 }
 
 /* As all writes of the file that were lost before it was opened, of which nobody was told. */
-LOSS_TEST(who_opens_it_before_anybody_was_told_hears_of_it)
+BEHIND_TEST(who_opens_it_before_anybody_was_told_hears_of_it)
 {
     int fd = engine_adopt("f", O_RDWR);
     write_what_is_refused(fd);
@@ -87,7 +75,7 @@ LOSS_TEST(who_opens_it_before_anybody_was_told_hears_of_it)
     told_once(fd);
 }
 
-LOSS_TEST(a_close_tells_what_its_open_file_wrote)
+BEHIND_TEST(a_close_tells_what_its_open_file_wrote)
 {
     int fd = engine_adopt("f", O_RDWR), other = engine_adopt("f", O_RDWR);
     write_what_is_refused(fd);
@@ -98,7 +86,7 @@ LOSS_TEST(a_close_tells_what_its_open_file_wrote)
 
 /* As with the kernel's client: who closes a copy of what others go on with may not look at what it
  * returns, and an fsync is what they rely on. */
-LOSS_TEST(a_close_of_one_copy_leaves_the_loss_to_an_fsync)
+BEHIND_TEST(a_close_of_one_copy_leaves_the_loss_to_an_fsync)
 {
     int fd = engine_adopt("f", O_RDWR), copy = engine_dup(fd);
     write_what_is_refused(fd);
@@ -115,7 +103,7 @@ LOSS_TEST(a_close_of_one_copy_leaves_the_loss_to_an_fsync)
     told_once(fd);
 }
 
-LOSS_TEST(who_opens_it_after_a_close_told_hears_of_it)
+BEHIND_TEST(who_opens_it_after_a_close_told_hears_of_it)
 {
     int fd = engine_adopt("f", O_RDWR);
     write_what_is_refused(fd);
@@ -149,10 +137,10 @@ static void reads_after_a_loss(void)
     int writer = engine_adopt("f", O_RDWR), reader = engine_adopt("f", O_RDONLY);
     char byte;
     CHECK_EQUAL(engine_read(reader, &byte, 1, 0), 0);
-    engine_put(writer, BLOCK, 0, 1);
+    engine_put(writer, PAGE_BYTES, 0, 1);
     CHECK_EQUAL(engine_fsync(writer), 0);
     server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
-    engine_put(writer, BLOCK, BLOCK, 2);
+    engine_put(writer, PAGE_BYTES, PAGE_BYTES, 2);
     CHECK_EQUAL(engine_fsync(writer), -EDQUOT);
     CHECK_EQUAL(engine_read(reader, &byte, 1, 0), 1);
 }
@@ -166,21 +154,21 @@ SCENE_TEST(a_loss_hides_nothing_of_what_the_server_has)
 
 /* After a change that failed the host does not know it either; where its own data ends is no end.
  */
-LOSS_TEST(a_read_is_not_cut_short_where_dirty_data_ends)
+BEHIND_TEST(a_read_is_not_cut_short_where_dirty_data_ends)
 {
-    disk_make("f", 4 * BLOCK, 1);
+    disk_make("f", 4 * PAGE_BYTES, 1);
     int fd = engine_adopt("f", O_RDWR);
-    char bytes[BLOCK];
-    engine_put(fd, BLOCK / 2, 0, 2);
+    char bytes[PAGE_BYTES];
+    engine_put(fd, PAGE_BYTES / 2, 0, 2);
     server_fail(NFS3_PROC_SETATTR, 1, NFS3ERR_ROFS);
-    CHECK_EQUAL(engine_truncate(fd, 2 * BLOCK), -EROFS);
-    CHECK_EQUAL(engine_read(fd, bytes, BLOCK, 0), BLOCK);
-    CHECK(data_is(bytes, BLOCK / 2, 0, 2));
-    CHECK(data_is(bytes + BLOCK / 2, BLOCK / 2, BLOCK / 2, 1));
+    CHECK_EQUAL(engine_truncate(fd, 2 * PAGE_BYTES), -EROFS);
+    CHECK_EQUAL(engine_read(fd, bytes, PAGE_BYTES, 0), PAGE_BYTES);
+    CHECK(data_is(bytes, PAGE_BYTES / 2, 0, 2));
+    CHECK(data_is(bytes + PAGE_BYTES / 2, PAGE_BYTES / 2, PAGE_BYTES / 2, 1));
 }
 
 /* A child has the open files of its parent, and not copies of them. */
-LOSS_TEST(a_child_and_its_parent_hear_of_it_once)
+BEHIND_TEST(a_child_and_its_parent_hear_of_it_once)
 {
     int fd = engine_adopt("f", O_RDWR), other = engine_adopt("f", O_RDWR);
     for (int child_first = 0; child_first < 2; child_first++) {
@@ -231,7 +219,7 @@ static unsigned maps_of_zero(void)
     return count;
 }
 
-LOSS_TEST(many_open_files_are_shared_with_children_and_closed)
+BEHIND_TEST(many_open_files_are_shared_with_children_and_closed)
 {
     unsigned maps = maps_of_zero();
     for (int round = 0; round < 3; round++) {

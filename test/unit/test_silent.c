@@ -349,34 +349,21 @@ SILENT_TEST(calls_are_not_sent_once_more_while_others_that_were_sent_again_are_a
     assert_false(first.call.unsettled);
 }
 
-static _Atomic int ended; /* 1: a call is over; or its error */
-
-static void note_end(struct rpc_call *call)
-{
-    atomic_store(&ended, call->error == 0 ? 1 : call->error);
-}
-
-static bool is_ended(void *unused)
-{
-    (void)unused;
-    return atomic_load(&ended) != 0;
-}
-
 /* Its age is that of the call, not of what was sent last: retransmit_timeout may be shorter. */
 SILENT_TEST(what_nobody_waits_for_ends_by_its_age_though_pings_are_answered)
 {
     struct query query = {0};
     struct rpc_call *call = &query.call;
     check_echo(client, 1);
-    atomic_store(&ended, 0);
+    atomic_store(&call_ended, 0);
     atomic_store(&server->busy, true);
     client->options.soft_timeout_s = 1 + (unsigned)(sys_now_ns() / 2 / 1000000000);
     query_begin(&query, ECHO, 2, 0);
-    call->answered = note_end;
+    call->answered = note_call_end;
     rpc_submit(client, &call, 1);
     call->sent_ns = 1; /* when the machine started: and it was sent again now */
-    rpc_drive(client->channels[0], is_ended, NULL, 0);
-    assert_int_equal(ended, -ENETDOWN);
+    rpc_drive(client->channels[0], call_has_ended, NULL, 0);
+    assert_int_equal(call_ended, -ENETDOWN);
 }
 
 /* ---- several ---- */
@@ -504,16 +491,16 @@ SILENT_TEST(answers_that_nobody_has_taken_show_that_the_server_answers)
     struct query query = {0};
     struct rpc_call *call = &query.call;
     struct waiting waiting = {0};
-    atomic_store(&ended, 0);
+    atomic_store(&call_ended, 0);
     atomic_store(&server->cap, 1);
     check_echo(client, 1);
     query_begin(&query, ECHO, 2, 0);
-    call->answered = note_end;
+    call->answered = note_call_end;
     rpc_submit(client, &call, 1);
     begin(&waiting, 3);
     assert_ptr_not_equal(waiting.query.call.channel, call->channel);
     end(&waiting);
-    assert_int_equal(ended, 1);
+    assert_int_equal(call_ended, 1);
 }
 
 /* Not a server that takes fewer: one that was away as the others were made. */
