@@ -378,20 +378,24 @@ static void stays_with_kernel(struct file_mount *mount, const struct stat *statu
     stats_file_close(stats);
 }
 
-/* What must be done for the file when the kernel keeps a descriptor of it. */
-static void leave_to_kernel(struct file_mount *mount, const struct stat *status, int fd, int flags,
-                            const char *path, const char *reason)
+/* What must be done for the file when the kernel keeps a descriptor of it. 0, or -EIO: it must not.
+ */
+static int leave_to_kernel(struct file_mount *mount, const struct stat *status, int fd, int flags,
+                           const char *path, const char *reason)
 {
     if ((flags & O_ACCMODE) != O_RDONLY) {
-        file_world_claim(status, path, reason);
+        int result = file_world_claim(status, path, reason);
+        if (result != 0)
+            return result;
     } else {
         bool open = file_registry_open() == 0;
         if (open)
             (void)file_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
-        if (!open || ledger_registry_was_gone())
+        if (!open || ledger_registry_was_gone() || file_mount_is_abroad(mount))
             file_world_await_others(status->st_dev, status->st_ino, path);
     }
     file_pages_fresh(mount, NULL, fd);
+    return 0;
 }
 
 /* NULL: the engine may serve the descriptor; else why not. *surprising: it is no matter of use. */
@@ -475,13 +479,12 @@ static int opened(int fd, int flags, bool fresh, const char *reason)
         return 0;
     }
     why = why ? why : "no memory";
-    if (!shut)
-        leave_to_kernel(mount, &status, fd, flags, path, why);
+    int refused = shut ? -EIO : leave_to_kernel(mount, &status, fd, flags, path, why);
     if (inode)
         file_inode_release(inode);
     if (!shut)
         stays_with_kernel(mount, &status, path, why, surprising);
-    return shut ? -EIO : 0;
+    return refused;
 }
 
 static const char *reason_for_kernel(int fd)

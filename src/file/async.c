@@ -9,6 +9,7 @@
 #include "file/io.h"
 #include "file/lane.h"
 #include "file/world.h"
+#include "net/pool.h"
 #include "stats/count.h"
 #include "sys/critical.h"
 
@@ -210,8 +211,12 @@ static void carry_out(struct file_request *request)
         result =
             file_read_at(open, request->vectors, request->count, request->length, request->offset);
     file_inode_leave(open->inode);
-    if (result == -ESTALE) {
-        if (!helping) /* that would wait for this thread's own call, which finds out by itself */
+    /* That would wait for this thread's own call, which finds out by itself. */
+    if (result < 0 && !helping && net_server_is_abroad(open->inode->mount->server->net)) {
+        result = file_inode_demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
+        result = result == -ENONET ? result : FILE_KERNEL;
+    } else if (result == -ESTALE) {
+        if (!helping)
             file_inode_demote(open->inode, open->auth, "stale handle");
         result = FILE_KERNEL;
     }

@@ -10,6 +10,7 @@
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
 #include "ledger/uncommitted.h"
+#include "net/pool.h"
 #include "stats/count.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
@@ -251,6 +252,8 @@ static bool ends_run(struct file_inode *inode, uint64_t offset, size_t length)
 static uint32_t may_leave(struct file_open *open)
 {
     bool seek = false;
+    if (net_server_is_abroad(open->inode->mount->server->net))
+        return 0; /* this process could not send it: the program shall hear of it */
     uint32_t user = file_agent_cares(open->inode->mount, open->auth, &seek);
     if (seek)
         kick(&open->inode->mount->server->sender);

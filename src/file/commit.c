@@ -17,6 +17,7 @@
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
+#include "net/pool.h"
 #include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -91,12 +92,14 @@ static int commit_once(struct committing *c)
     return result == 0 ? -EAGAIN : result;
 }
 
-/* What was acknowledged before the call is on stable storage. */
+/* What was acknowledged before the call is on stable storage. -ENONET: nobody can be asked. */
 static int commit_acknowledged(struct committing *c)
 {
     const struct net_server *net = c->mount->server->net;
     unsigned reconnects = atomic_load(&net->reconnects);
     int result = -EAGAIN;
+    if (net_server_is_abroad(c->mount->server->net))
+        return -ENONET;
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++) {
         c->stable = i < COMMITS_UNSTABLE ? NFS_UNSTABLE : NFS_FILE_SYNC;
         result = commit_once(c);
@@ -442,11 +445,11 @@ int file_fsync(struct file_open *open, int fd)
         file_pages_drop(open, fd, false);
     file_inode_leave(inode);
     stats_file_synced(open->stats, sys_now_ns() - began_ns);
-    if (result == -ESTALE) {
-        file_inode_demote(inode, open->auth, "stale handle");
-        return fsync_by_kernel(fd);
-    }
-    return (int)file_posix_error(result);
+    bool abroad = result != 0 && net_server_is_abroad(inode->mount->server->net);
+    if (result != -ESTALE && !abroad)
+        return (int)file_posix_error(result);
+    const char *reason = abroad ? reach_reason(REACH_ABROAD) : "stale handle";
+    return file_inode_demote(inode, open->auth, reason) == -ENONET ? -EIO : fsync_by_kernel(fd);
 }
 
 struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth)

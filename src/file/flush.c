@@ -14,6 +14,7 @@
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
 #include "ledger/uncommitted.h"
+#include "net/pool.h"
 #include "run/said.h"
 #include "stats/count.h"
 #include "sys/log.h"
@@ -180,6 +181,8 @@ static int flush(struct flushing *flushing)
 {
     struct committing *c = flushing->runs.c;
     int next;
+    if (net_server_is_abroad(c->mount->server->net))
+        return -ENONET; /* nor are those waited for who send some of it */
     do {
         while ((next = send_runs(flushing, true)) > 0)
             ;

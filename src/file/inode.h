@@ -35,6 +35,7 @@ struct file_inode {
     _Atomic bool written;   /* by this process, through the engine */
     _Atomic bool pages_old; /* and since a child or a close last dropped the kernel's pages */
     _Atomic bool arrived;   /* data came to the server of which the kernel has not heard: pages.h */
+    _Atomic bool awaited;   /* from abroad, in vain perhaps: see file_inode_demote() */
     _Atomic bool locked;    /* this process has, or had, a lock on it */
     _Atomic bool loss_due;  /* this process found that data was lost: the next fsync must say so */
     _Atomic unsigned busy;  /* calls on it that are using the engine */
@@ -134,7 +135,8 @@ static inline void file_inode_note_written(struct file_inode *inode)
 }
 
 /* Brackets a call that uses the engine. False: the file is demoted, make the real call. That has
- * waited then until nothing of the engine can come over what the kernel writes. */
+ * waited then until nothing of the engine can come over what the kernel writes. Where it cannot be
+ * demoted, as this process is abroad, calls go on here, and fail. */
 bool file_inode_enter_many(struct file_inode *inode, unsigned calls);
 static inline bool file_inode_enter(struct file_inode *inode)
 {

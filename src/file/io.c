@@ -4,6 +4,7 @@
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/world.h"
+#include "net/pool.h"
 
 const char file_no_room[] = "no room in shared memory";
 
@@ -22,14 +23,17 @@ ssize_t file_total_length(const struct iovec *vectors, int count)
 
 ssize_t file_finish_call(struct file_open *open, ssize_t result)
 {
+    int demoted = 0;
     file_inode_leave(open->inode);
     if (result == LEDGER_OF_KERNEL)
-        file_inode_follow(open->inode);
+        demoted = file_inode_follow(open->inode);
     else if (result == FILE_NO_ROOM)
-        file_inode_demote(open->inode, open->auth, file_no_room);
+        demoted = file_inode_demote(open->inode, open->auth, file_no_room);
     else if (result == -ESTALE)
-        file_inode_demote(open->inode, open->auth, "stale handle");
+        demoted = file_inode_demote(open->inode, open->auth, "stale handle");
+    else if (result < 0 && net_server_is_abroad(open->inode->mount->server->net))
+        demoted = file_inode_demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
     else
         return file_posix_error(result);
-    return FILE_KERNEL;
+    return demoted == -ENONET ? -EIO : FILE_KERNEL;
 }

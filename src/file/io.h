@@ -14,6 +14,7 @@ static inline ssize_t file_posix_error(ssize_t result)
     case -EPROTO:
     case -EREMOTE:
     case -EREMOTEIO:
+    case -ENONET: /* no connection from this network namespace, and no way to the kernel's world */
     case -EPROTONOSUPPORT:
         return -EIO;
     case -EKEYREJECTED:

@@ -10,6 +10,7 @@
 #include "ledger/cache.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
+#include "net/pool.h"
 #include "reach/root.h"
 #include "reach/server.h"
 #include "run/said.h"
@@ -204,11 +205,22 @@ bool file_mount_is_shut(struct file_mount *mount)
                                    server->version->session_hold(server->session, &term) != 0);
 }
 
+bool file_mount_is_abroad(const struct file_mount *mount)
+{
+    struct net_server *net = mount->server->net;
+    return net && net_server_look_abroad(net);
+}
+
 /* Sets `why` when it fails. */
 static int contact(struct file_mount *mount)
 {
     int result = file_registry_open();
     mount->why = reach_why_run(result);
+    /* The same address may be another server's here, and that of the connections is asked later. */
+    if (result == 0 && mount->server->net && !net_server_is_at_home(mount->server->net)) {
+        mount->why = REACH_ABROAD;
+        result = -ENONET;
+    }
     if (result == 0)
         result = hold_fence(mount);
     if (result != 0)
@@ -260,7 +272,7 @@ static void say_failure(const struct file_mount *mount, int result)
         log_error("mount %s: server %s: %s; with fence %s no file of it can be opened now (EIO)",
                   where, server, reach_reason(mount->why), mount->server->conf->fence);
     else if (reach_is_run(mount->why) || mount->why == REACH_NO_MEMORY ||
-             mount->why == REACH_LAYOUTS)
+             mount->why == REACH_ABROAD)
         log_warning("mount %s: %s; the kernel serves files opened now; trying again in %d s", where,
                     reach_reason(mount->why), RETRY_S);
     else if (mount->why == REACH_NO_NAME || mount->why == REACH_NO_LOCAL)
@@ -283,6 +295,10 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
     if (*reason)
         return -EPERM;
     int state = atomic_load_explicit(&mount->state, memory_order_acquire);
+    if (state == FILE_MOUNT_READY && file_mount_is_abroad(mount)) {
+        *reason = reach_reason(REACH_ABROAD);
+        return -ENONET;
+    }
     if (state == FILE_MOUNT_READY)
         return 0;
     pthread_mutex_lock(&mount->contact);

@@ -173,6 +173,10 @@ static inline bool file_mount_is_lost(const struct file_mount *mount)
  */
 bool file_mount_is_shut(struct file_mount *mount);
 
+/* Is it ready, and this thread in another network namespace than its connections were, with none
+ * left? Nothing can be asked of its server then: see net_server_is_abroad(). */
+bool file_mount_is_abroad(const struct file_mount *mount);
+
 /* The root's handle now. Another one, with what the server said of it when it was asked at
  * `asked_ns`: all handles of directories below it are forgotten. */
 struct nfs_fh file_mount_root(struct file_mount *mount);

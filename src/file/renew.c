@@ -12,6 +12,7 @@
 #include "file/inode.h"
 #include "file/proof.h"
 #include "file/renew.h"
+#include "net/pool.h"
 #include "reach/root.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
@@ -199,6 +200,8 @@ static int renew(struct file_inode *inode, const struct rpc_auth *auth)
 
 int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth)
 {
+    if (!net_server_is_at_home(mount->server->net)) /* another server may be asked here */
+        return -ENONET;
     pthread_mutex_lock(&mount->contact);
     int result = renew_root(mount, auth);
     pthread_mutex_unlock(&mount->contact);

@@ -177,12 +177,11 @@ static void submit_write(struct batch *batch, struct file_request *request,
         return;
     }
     file_inode_leave(inode);
-    if (result == FILE_NO_ROOM)
-        file_inode_demote(inode, open->auth, file_no_room);
-    if (result == LEDGER_OF_KERNEL)
-        file_inode_follow(inode);
+    int demoted = result == FILE_NO_ROOM       ? file_inode_demote(inode, open->auth, file_no_room)
+                  : result == LEDGER_OF_KERNEL ? file_inode_follow(inode)
+                                               : 0;
     if (result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL)
-        result = FILE_KERNEL;
+        result = demoted == -ENONET ? -EIO : FILE_KERNEL;
     done(batch, request, result);
 }
 

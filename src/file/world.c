@@ -15,11 +15,13 @@
 #include "file/pages.h"
 #include "file/renew.h"
 #include "file/world.h"
+#include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
 #include "stats/count.h"
+#include "net/pool.h"
 #include "net/ports.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -27,7 +29,8 @@
 enum {
     OTHERS_MS = 100,     /* for calls of processes that cannot be asked */
     COMMITTED_MS = 5000, /* for who can commit where this process cannot */
-    DIRTY_MS = 10000     /* for who can send where this process cannot */
+    DIRTY_MS = 10000,    /* for who can send where this process cannot, */
+    ABROAD_MS = 3000     /* as it is abroad */
 };
 
 static const char other_process[] = "another process uses the kernel for it";
@@ -89,8 +92,53 @@ static void tell_others(dev_t device, ino_t number, const char *path)
     file_world_await_others(device, number, path);
 }
 
+/* Has it data that others can still send or commit? The agent is asked to commit it, be it one that
+ * is only being started. */
+static bool others_are_needed(struct ledger_file *file, uint32_t *asked)
+{
+    uint32_t agent = ledger_agent_number();
+    if (ledger_file_uncommitted(file) == 0)
+        return false;
+    if (agent != *asked) {
+        ledger_file_owes(file, true);
+        ledger_agent_owes();
+    }
+    *asked = agent;
+    return ledger_file_dirty(file) > 0 || file_tunables.write_behind_max > 0;
+}
+
+/*
+ * The file is on its way, and this process can send nothing. What others have of it in flight is
+ * over soon; what is dirty is sent by those who wrote it, as their next call, or their sender,
+ * meets the file, or by the agent. 0: nothing is dirty; -ENONET.
+ */
+static int await_from_abroad(struct ledger_file *file, int longest_ms)
+{
+    uint32_t asked = 0;
+    file_async_attend_all();
+    for (int i = 0; i < longest_ms && others_are_needed(file, &asked); i += 10)
+        sys_nanosleep_ms(10);
+    if (ledger_file_dirty(file) > 0 ||
+        ledger_file_await_writes_for(file, (uint64_t)longest_ms * 1000000) != 0)
+        return -ENONET;
+    (void)ledger_world_arrived(file); /* else it is when somebody has committed the rest */
+    return 0;
+}
+
+/* Of a file whose calls have failed before nobody waits. */
+static int drain_from_abroad(struct file_inode *inode)
+{
+    bool again = atomic_exchange(&inode->awaited, true);
+    int result = await_from_abroad(&inode->entry, again ? 0 : ABROAD_MS);
+    if (result != 0 && !again)
+        log_error("%s: calls on it fail in this process, which is in another network namespace "
+                  "than its connections: %llu bytes that were written are not sent yet",
+                  inode->path, (unsigned long long)ledger_file_dirty(&inode->entry));
+    return result;
+}
+
 /* Nothing of the engine may come over what the kernel writes from now on. 0, or -errno when data
- * was lost by that; a stale handle is for fsync to tell. */
+ * was lost by that; a stale handle is for fsync to tell. -ENONET: see file_inode_demote(). */
 static int drain(struct file_inode *inode, const struct rpc_auth *auth)
 {
     /* Nobody opens a file that has no name; and its number will be another file's. */
@@ -105,9 +153,12 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth)
         if (!file_async_help(inode))
             sys_nanosleep_ms(1);
     }
-    int result = file_inode_commit_for_kernel(inode, auth);
+    const struct net_server *net = inode->mount->server->net;
+    int result = net_server_is_abroad(net) ? -ENONET : file_inode_commit_for_kernel(inode, auth);
     if (result == 0)
         return 0;
+    if (net_server_is_abroad(net))
+        return drain_from_abroad(inode);
     atomic_store(&inode->loss_due, true);
     uint64_t lost = ledger_file_forget(&inode->entry, true);
     ledger_world_arrived(&inode->entry);
@@ -133,6 +184,16 @@ static bool demote_begin(struct file_inode *inode, const char *reason)
     return first;
 }
 
+/* It was not to be. */
+static void demote_undo(struct file_inode *inode)
+{
+    pthread_mutex_lock(&file_lock);
+    atomic_store(&inode->demoted, false);
+    pthread_mutex_unlock(&file_lock);
+    atomic_store(&inode->demoting, false);
+    file_inode_release(inode);
+}
+
 int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
 {
     bool first = demote_begin(inode, reason), outer = !crossing;
@@ -143,7 +204,14 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
         crossing = !outer;
     } else if (outer) {
         wait_until_demoted(inode);
+        result = atomic_load(&inode->demoted) ? 0 : -ENONET;
     }
+    if (result == -ENONET && first)
+        demote_undo(inode);
+    else if (result == -ENONET)
+        file_inode_release(inode);
+    if (result == -ENONET)
+        return result;
     bool managed = false;
     int fd = 0;
     struct file_open *open;
@@ -167,10 +235,10 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
     return result;
 }
 
-void file_inode_follow(struct file_inode *inode)
+int file_inode_follow(struct file_inode *inode)
 {
     const struct rpc_auth *auth = file_inode_auth(inode);
-    file_inode_demote(inode, auth ? auth : file_auth_now(inode->mount), other_process);
+    return file_inode_demote(inode, auth ? auth : file_auth_now(inode->mount), other_process);
 }
 
 int file_demote(int fd, const char *reason)
@@ -180,7 +248,7 @@ int file_demote(int fd, const char *reason)
         return 0;
     int result = file_inode_demote(open->inode, open->auth, reason);
     file_put(open);
-    return result;
+    return (int)file_posix_error(result);
 }
 
 int file_demote_stream(int fd, const char *reason)
@@ -190,7 +258,7 @@ int file_demote_stream(int fd, const char *reason)
     if (!open)
         return 0;
     if (open->access != O_RDONLY) {
-        result = file_inode_demote(open->inode, open->auth, reason);
+        result = (int)file_posix_error(file_inode_demote(open->inode, open->auth, reason));
     } else {
         (void)file_flush_range(open->inode, open->auth, 0, UINT64_MAX);
         file_pages_fresh(open->inode->mount, open, fd);
@@ -219,7 +287,7 @@ static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 
-void file_world_claim(const struct stat *status, const char *path, const char *reason)
+int file_world_claim(const struct stat *status, const char *path, const char *reason)
 {
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     file_registry_look();
@@ -228,15 +296,25 @@ void file_world_claim(const struct stat *status, const char *path, const char *r
     struct ledger_file file;
     uint32_t cursor = 0;
     bool open = file_registry_open() == 0;
+    int refused = 0;
     if (!open || gone)
         tell_others(status->st_dev, status->st_ino, path);
     if (!open)
-        return;
+        return 0;
     while (ledger_file_find(&key, &cursor, &file)) {
         ledger_world_leave(&file, pinned);
         const struct rpc_auth *auth = NULL;
-        struct file_mount *mount =
-            ledger_file_uncommitted(&file) > 0 ? file_commit_mount(&file, &auth) : NULL;
+        struct file_mount *mount = file_mount_of_device(status->st_dev);
+        if (mount && file_mount_is_abroad(mount)) {
+            if (await_from_abroad(&file, ABROAD_MS) == 0)
+                continue;
+            log_error("%s: it cannot be opened for writing in this network namespace: other "
+                      "processes have not sent %llu bytes that they wrote",
+                      path, (unsigned long long)ledger_file_dirty(&file));
+            refused = -EIO;
+            continue;
+        }
+        mount = ledger_file_uncommitted(&file) > 0 ? file_commit_mount(&file, &auth) : NULL;
         int result = finish_way(mount, auth, &file);
         /* Sent later, it would undo what the kernel writes from now on. */
         if (result != 0 && ledger_file_dirty(&file) > 0) {
@@ -252,6 +330,7 @@ void file_world_claim(const struct stat *status, const char *path, const char *r
                       path, (unsigned long long)ledger_file_uncommitted(&file),
                       strerrordesc_np(-result));
     }
+    return refused;
 }
 
 void file_shared_map(int fd)
@@ -264,7 +343,7 @@ void file_shared_map(int fd)
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)
         return;
-    file_world_claim(&status, path, "mmap");
+    (void)file_world_claim(&status, path, "mmap"); /* who can write by it has opened it so */
     file_pages_fresh(mount, NULL, fd);
 }
 
@@ -302,7 +381,10 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
         wait_until_demoted(inode);
     else
         file_inode_follow(inode);
-    return false;
+    if (atomic_load(&inode->demoted))
+        return false;
+    atomic_fetch_add(&inode->busy, calls); /* it stays here, and the server cannot be asked */
+    return true;
 }
 
 /* ---- and back ---- */

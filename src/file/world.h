@@ -5,17 +5,19 @@
 #include "file/inode.h"
 
 /* Moves the file to the kernel's world: see file_demote(). The caller is not between enter and
- * leave. */
+ * leave. -ENONET: it stays here, as this process is abroad (net_server_is_abroad()) and others have
+ * not sent what they wrote; that would undo what the kernel writes. */
 int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
-/* Follows another process, which moved it there. */
-void file_inode_follow(struct file_inode *inode);
+/* Follows another process, which moved it there. Likewise. */
+int file_inode_follow(struct file_inode *inode);
 
 /*
  * A descriptor that can write the file stays with the kernel, though it may never have been proven
  * which one it is on the server: all files with its number go to the kernel's world, and no process
- * adopts one of them as long as this one lives.
+ * adopts one of them as long as this one lives. 0; -EIO: it must not be used, as data of others is
+ * not sent, and this process is abroad.
  */
-void file_world_claim(const struct stat *status, const char *path, const char *reason);
+int file_world_claim(const struct stat *status, const char *path, const char *reason);
 /* For a process that cannot use the registry: waits until the server has what others wrote, or says
  * that it has not. */
 void file_world_await_others(dev_t device, ino_t number, const char *path);

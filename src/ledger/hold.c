@@ -133,11 +133,16 @@ void ledger_hold_wait(void)
 
 int ledger_file_await_writes(struct ledger_file *file)
 {
+    return ledger_file_await_writes_for(file, ledger_hold_ns() + LEDGER_WAIT_NS);
+}
+
+int ledger_file_await_writes_for(struct ledger_file *file, uint64_t longest_ns)
+{
     if (!ledger_map.shared)
         return 0;
     uint32_t number = ledger_stripe_of_file(file);
     struct ledger_stripe *stripe = &ledger_map.shared->stripes[number];
-    uint64_t deadline = sys_now_ns() + ledger_hold_ns() + LEDGER_WAIT_NS;
+    uint64_t deadline = sys_now_ns() + longest_ns;
     ledger_stripe_lock(number);
     uint64_t sequence = ledger_stripe_next(stripe); /* what begins later has it */
     ledger_stripe_unlock(number);

@@ -15,6 +15,8 @@
  * 0, or -ETIMEDOUT: there still is one after the time of a hold.
  */
 int ledger_file_await_writes(struct ledger_file *file);
+/* The same for so long at most, instead. */
+int ledger_file_await_writes_for(struct ledger_file *file, uint64_t longest_ns);
 /* Waits as long as a range is held: before ledger_file_truncate_end(), when the change of size may
  * yet be carried out again. */
 void ledger_hold_wait(void);

@@ -363,7 +363,9 @@ static int probe(struct net_path *path)
 {
     struct net_server *server = path->server;
     bool proven = atomic_load(&path->proven);
-    int result = server->options.probe(path, proven, NET_PROBE_TIMEOUT_MS);
+    int result = !net_server_is_at_home(server)
+                     ? -EAGAIN
+                     : server->options.probe(path, proven, NET_PROBE_TIMEOUT_MS);
     if (result == -EADDRINUSE)
         result = -EAGAIN;
     if (result == 0) {

@@ -11,6 +11,7 @@
 #include "sys/alloc.h"
 #include "sys/fd.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/sys.h"
 
 enum {
@@ -88,6 +89,7 @@ int net_server_create(const struct net_server_options *options, const struct net
         server->options.connections_max = NET_CONNECTIONS_MAX;
     server->path_count = count;
     pthread_mutex_init(&server->lock, NULL);
+    server->home = options->hidden ? 0 : sys_network_namespace(); /* a probe is made where it is */
     for (unsigned i = 0; i < count; i++) {
         struct net_path *path = &server->paths[i];
         path->server = server;
@@ -260,6 +262,39 @@ struct net_channel *net_channel_get(struct net_server *server, size_t bytes)
 
 /* ---- connecting ---- */
 
+bool net_server_is_at_home(const struct net_server *server)
+{
+    uint64_t here = server->home ? sys_network_namespace() : 0;
+    return !here || here == server->home;
+}
+
+bool net_server_look_abroad(struct net_server *server)
+{
+    bool abroad = !net_server_is_open(server) && !net_server_is_at_home(server);
+    atomic_store(&server->abroad, abroad);
+    return abroad;
+}
+
+/* Of the process it is said, and of its children. */
+static void say_abroad(const struct net_server *server)
+{
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        log_warning("server %s: this process is in another network namespace than its connections "
+                    "(unshare, setns), where it makes none: the kernel serves its files from now "
+                    "on, and one with data of other processes that is not sent yet fails with EIO",
+                    server->name);
+}
+
+/* Calls go over another connection, if there is one. */
+static int refuse_abroad(struct net_channel *channel)
+{
+    atomic_store(&channel->failed_ns, sys_now_ns());
+    if (net_server_look_abroad(channel->server))
+        say_abroad(channel->server);
+    return -ENONET;
+}
+
 enum net_port net_port_policy(const struct net_server *server)
 {
     return server->options.port_policy == NET_PORT_AUTO && atomic_load(&server->privileged) &&
@@ -334,6 +369,8 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
                                  .look = look,
                                  .context = context};
     net_channel_disconnect(channel);
+    if (!net_server_is_at_home(server))
+        return refuse_abroad(channel);
     int fd = net_connect_from(&path->address, &how);
     unsigned tried = how.tried;
     if (fd == -EADDRINUSE && how.policy == NET_PORT_LOW && net_ports_take_any(path)) {
@@ -355,6 +392,7 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
         return fd;
     }
     atomic_store(&channel->failed_ns, 0);
+    atomic_store(&server->abroad, false);
     /* Wakes the reader now and then, to look after calls that stay unanswered. */
     struct timeval tick = {.tv_usec = NET_TICK_MS * 1000};
     sys_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
@@ -464,4 +502,5 @@ void net_server_after_fork(struct net_server *server)
         atomic_store(&channel->outstanding_bytes, 0);
         channel->oldest_ns = 0;
     }
+    net_server_look_abroad(server);
 }

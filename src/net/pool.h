@@ -30,6 +30,20 @@ struct net_channel *net_path_channel(struct net_path *path, size_t bytes);
  * as servers queue on a connection, and is not left to calls that are shorter. */
 bool net_channel_has_room(const struct net_channel *channel, size_t bytes);
 
+/*
+ * This process, or the thread that wanted a connection last, went to another network namespace
+ * (unshare(2), setns(2)) and has no connection to go on with. There the server's address may lead
+ * to another server, or nowhere: no connection is made, and calls fail with -ENONET. One load.
+ */
+static inline bool net_server_is_abroad(const struct net_server *server)
+{
+    return atomic_load_explicit(&server->abroad, memory_order_relaxed);
+}
+/* Looks whether it is so, for the calling thread. Asks the kernel if there is no connection. */
+bool net_server_look_abroad(struct net_server *server);
+/* May the calling thread make connections for the server? Asks the kernel. */
+bool net_server_is_at_home(const struct net_server *server);
+
 /* Before its channels are destroyed: no thread of ours looks after the server any more. */
 void net_server_leave(struct net_server *server);
 
@@ -51,7 +65,7 @@ void net_channel_failed(struct net_channel *channel, const char *why);
  * Connects the channel's socket (closing an old one abortively: linger 0), once. Non-blocking
  * connect bounded by `timeout_ms`; TCP_NODELAY, keepalive, FD_CLOEXEC, descriptor high in the
  * table. Returns 0 or -errno of the failure (-ETIMEDOUT, -ECONNREFUSED, ...). Logs path up and
- * down.
+ * down. -ENONET: not from the network namespace of this thread, which is no fault of the path.
  */
 int net_channel_connect(struct net_channel *channel, int timeout_ms);
 /* The same; `look` is called now and then meanwhile. */

@@ -40,6 +40,8 @@ static const struct {
     [REACH_NO_PORT] = {"no local port is left", "see `privileged_port` in directnfs.conf(5)"},
     [REACH_LOW_PORT_FORBIDDEN] = {"not permitted to use a port below 1024",
                                   "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\""},
+    [REACH_ABROAD] = {"another network namespace than the connections'",
+                      "open the files in the network namespace that the program began in"},
     [REACH_NO_ANSWER] = {"server not reachable", ""},
     [REACH_NO_SERVICE] = {"no NFS service of the wanted version on the server",
                           "start the service on the server, and allow the version of the nfstab "

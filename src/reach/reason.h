@@ -26,6 +26,7 @@ enum reach_why {
     REACH_NO_PORT,
     REACH_LOW_PORT_FORBIDDEN,
     /* the server does not answer, or says no: */
+    REACH_ABROAD,
     REACH_NO_ANSWER,
     REACH_NO_SERVICE,
     REACH_MOUNT_REFUSED,

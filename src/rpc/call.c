@@ -365,8 +365,9 @@ void rpc_lead_once(struct rpc_transport *transport, struct rpc_call *own, int ti
 {
     transport->leading = true;
     if (!transport->connected) {
-        if (!rpc_abandon(transport))
-            connect_again(transport, timeout_ms);
+        if (!rpc_abandon(transport) && connect_again(transport, timeout_ms) == -ENONET &&
+            !rpc_abandon(transport))
+            rpc_strand(transport);
         rpc_call_finished(transport);
         return;
     }

@@ -455,3 +455,29 @@ bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms)
         rpc_close_idle(channel, 0);
     return answers;
 }
+
+static bool is_own(const struct rpc_call *call)
+{
+    for (const struct rpc_owned *own = rpc_owned; own; own = own->outer) {
+        for (unsigned i = 0; i < own->count; i++) {
+            if (own->calls[i] == call)
+                return true;
+        }
+    }
+    return false;
+}
+
+void rpc_strand(struct rpc_transport *transport)
+{
+    if (transport->sending || transport->withdrawing)
+        return;
+    rpc_receiver_reset(&transport->receiver);
+    rpc_queue_again(transport, true);
+    for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
+        next = call->next_unsent;
+        rpc_call_fail(transport, call, is_own(call) ? -ENONET : -ENETDOWN);
+    }
+    transport->silent_since_ns = 0;
+    transport->attempts = 0;
+    transport->connect_after_ns = 0;
+}

@@ -45,3 +45,9 @@ int sys_proc_stat(const char *name, struct stat *status)
     int directory = base(&name, full);
     return sys_fstatat(directory, name, status, 0);
 }
+
+uint64_t sys_network_namespace(void)
+{
+    struct stat status;
+    return sys_proc_stat("thread-self/ns/net", &status) == 0 ? status.st_ino : 0;
+}
