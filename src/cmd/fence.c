@@ -39,17 +39,25 @@ struct stanza {
 
 /* ---- asking the server ---- */
 
-/* A client over one path, with a session of its own that is not made yet. 0, or -errno. */
-static int client_over(const struct stanza *stanza, const struct conf_path *path,
-                       struct nfs_client *client)
+/* The addresses of a path. 0 or -errno. */
+static int find(const struct conf_path *path, struct conf_addresses *found)
 {
-    struct net_address address = {.dontroute = path->dontroute};
     struct conf_diagnostics d = {0};
-    unsigned port = stanza->conf->nfsport ? stanza->conf->nfsport : NFS_PORT;
-    int error = conf_path_addresses(path, &address.peer, &address.local, &d);
+    int error = conf_path_addresses(path, found, &d);
     conf_diagnostics_free(&d);
     if (error != 0)
-        return error;
+        found->count = 0;
+    return error;
+}
+
+/* A client over one path, at one of its addresses, with a session of its own that is not made yet.
+ * 0, or -errno. */
+static int client_over(const struct stanza *stanza, const struct conf_path *path,
+                       const struct conf_addresses *found, size_t at, struct nfs_client *client)
+{
+    struct net_address address = {
+        .dontroute = path->dontroute, .peer = found->peers[at], .local = found->local};
+    unsigned port = stanza->conf->nfsport ? stanza->conf->nfsport : NFS_PORT;
     snprintf(address.peer_text, sizeof(address.peer_text), "%.63s", path->peer);
     snprintf(address.local_text, sizeof(address.local_text), "%.63s", path->local);
     net_address_set_port(&address.peer, (uint16_t)port);
@@ -61,20 +69,49 @@ static int client_over(const struct stanza *stanza, const struct conf_path *path
                       &client->server);
 }
 
+/* What the token is at one address. */
+static int read_token_at(const struct stanza *stanza, const struct conf_path *path,
+                         const struct conf_addresses *found, size_t at, struct nfs4_token *token)
+{
+    struct nfs_client client;
+    int error = client_over(stanza, path, found, at, &client);
+    if (error != 0)
+        return error;
+    error = nfs4_token_read(&client, &stanza->fence, token);
+    nfs4_session_end(&client);
+    rpc_server_destroy(client.server);
+    return error;
+}
+
 /* What the first path that answers says of the token. */
 static int read_token(const struct stanza *stanza, struct nfs4_token *token)
 {
     int error = -ENOENT;
     for (size_t i = 0; i < stanza->conf->path_count; i++) {
+        const struct conf_path *path = &stanza->conf->paths[i];
+        struct conf_addresses found;
+        error = find(path, &found);
+        for (size_t at = 0; at < found.count; at++) {
+            error = read_token_at(stanza, path, &found, at, token);
+            if (error == 0 || error == -ENOENT || error == -EBADMSG)
+                return error;
+        }
+    }
+    return error;
+}
+
+/* At each address of a path. 0 or -errno. */
+static int take_over(const struct stanza *stanza, const struct conf_path *path, uint64_t verifier)
+{
+    struct conf_addresses found;
+    int error = find(path, &found);
+    for (size_t at = 0; at < found.count && error == 0; at++) {
         struct nfs_client client;
-        error = client_over(stanza, &stanza->conf->paths[i], &client);
+        error = client_over(stanza, path, &found, at, &client);
         if (error != 0)
-            continue;
-        error = nfs4_token_read(&client, &stanza->fence, token);
-        nfs4_session_end(&client);
+            break;
+        error = nfs4_fence_take(&client, &stanza->fence, verifier);
         rpc_server_destroy(client.server);
-        if (error == 0 || error == -ENOENT || error == -EBADMSG)
-            return error;
     }
     return error;
 }
@@ -85,12 +122,7 @@ static bool take_all(const struct stanza *stanza, uint64_t verifier)
     bool all = true;
     for (size_t i = 0; i < stanza->conf->path_count; i++) {
         const struct conf_path *path = &stanza->conf->paths[i];
-        struct nfs_client client;
-        int error = client_over(stanza, path, &client);
-        if (error == 0) {
-            error = nfs4_fence_take(&client, &stanza->fence, verifier);
-            rpc_server_destroy(client.server);
-        }
+        int error = take_over(stanza, path, verifier);
         if (error != 0)
             cmd_complain("fence", "server %s: path %s: %s", stanza->conf->name, path->peer,
                          strerror(-error));

@@ -23,6 +23,7 @@
 #define CONF_PATHS_MAX           32            /* paths of one server */
 #define CONF_EXPORT_LENGTH_MAX   1024          /* MNTPATHLEN, RFC 1813 section 5.1.1 */
 #define CONF_ADDRESS_SIZE        256           /* an address or host name with its NUL */
+#define CONF_ADDRESSES_MAX       8             /* of a name; the rest is not looked at */
 #define CONF_CONNECTIONS_MAX     64
 #define CONF_FENCE_LENGTH_MAX    64          /* bytes of the name of a fence */
 #define CONF_MNT_TIMEOUT_DEFAULT 600         /* seconds */
@@ -137,20 +138,28 @@ int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources
 int conf_address_family(const char *address);
 
 /*
- * Turns one address text (conf_path.peer or .local) into a socket address with port 0, of the given
- * family or AF_UNSPEC for any. Numeric addresses never ask a name server; a name may block for as
- * long as the resolver does. Returns 0 or an EAI_ code of getaddrinfo(3).
+ * Turns one address text (conf_path.peer or .local) into socket addresses with port 0, of the given
+ * family or AF_UNSPEC for any: up to `most`, in the resolver's order. Numeric addresses never ask a
+ * name server; a name may block for as long as the resolver does. Returns 0 or an EAI_ code of
+ * getaddrinfo(3).
  */
-int conf_path_resolve(const char *text, int family, struct sockaddr_storage *address,
-                      socklen_t *length);
+int conf_path_resolve(const char *text, int family, struct sockaddr_storage *addresses, size_t most,
+                      size_t *count);
+
+/* Where a path leads, and whence; ports are 0. */
+struct conf_addresses {
+    struct sockaddr_storage peers[CONF_ADDRESSES_MAX]; /* at least 1, in the resolver's order */
+    size_t count;
+    struct sockaddr_storage local; /* family AF_UNSPEC where the nfstab has none */
+};
 
 /*
- * The socket addresses of a path, port 0; *local of family AF_UNSPEC where the nfstab has none. A
- * name is resolved to an address of the family that the local has. Returns 0, or -EHOSTUNREACH and
- * an error with its place in `d`. May block as conf_path_resolve() does.
+ * The socket addresses of a path. A name is resolved to addresses of the family that the local has.
+ * Returns 0, or -EHOSTUNREACH and an error with its place in `d`. May block as conf_path_resolve()
+ * does.
  */
-int conf_path_addresses(const struct conf_path *path, struct sockaddr_storage *peer,
-                        struct sockaddr_storage *local, struct conf_diagnostics *d);
+int conf_path_addresses(const struct conf_path *path, struct conf_addresses *found,
+                        struct conf_diagnostics *d);
 
 /* Are they one address, whatever the ports? An IPv4 address is the same as the IPv6 one that
  * stands for it (::ffff:192.0.2.1). */

@@ -276,14 +276,14 @@ int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources
 
 /* --- names ------------------------------------------------------------------------------- */
 
-int conf_path_resolve(const char *text, int family, struct sockaddr_storage *address,
-                      socklen_t *length)
+int conf_path_resolve(const char *text, int family, struct sockaddr_storage *addresses, size_t most,
+                      size_t *count)
 {
     struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
 
-    *length = 0;
-    memset(address, 0, sizeof(*address));
+    *count = 0;
+    memset(addresses, 0, most * sizeof(*addresses));
     hints.ai_flags = AI_NUMERICHOST;
     int result = getaddrinfo(text, NULL, &hints, &list);
     if (result == EAI_NONAME) {
@@ -292,21 +292,19 @@ int conf_path_resolve(const char *text, int family, struct sockaddr_storage *add
     }
     if (result != 0)
         return result;
-    if (list->ai_addrlen > sizeof(*address)) {
-        freeaddrinfo(list);
-        return EAI_FAMILY;
+    for (const struct addrinfo *at = list; at && *count < most; at = at->ai_next) {
+        if (at->ai_addrlen <= sizeof(*addresses))
+            memcpy(&addresses[(*count)++], at->ai_addr, at->ai_addrlen);
     }
-    memcpy(address, list->ai_addr, list->ai_addrlen);
-    *length = list->ai_addrlen;
     freeaddrinfo(list);
-    return 0;
+    return *count > 0 ? 0 : EAI_FAMILY;
 }
 
 static int resolve(const char *text, const char *what, struct conf_position at, int family,
-                   struct sockaddr_storage *address, struct conf_diagnostics *d)
+                   struct conf_diagnostics *d, struct sockaddr_storage *addresses, size_t most,
+                   size_t *count)
 {
-    socklen_t length;
-    int result = conf_path_resolve(text, family, address, &length);
+    int result = conf_path_resolve(text, family, addresses, most, count);
 
     if (result == 0)
         return 0;
@@ -318,15 +316,18 @@ static int resolve(const char *text, const char *what, struct conf_position at, 
     return -EHOSTUNREACH;
 }
 
-int conf_path_addresses(const struct conf_path *path, struct sockaddr_storage *peer,
-                        struct sockaddr_storage *local, struct conf_diagnostics *d)
+int conf_path_addresses(const struct conf_path *path, struct conf_addresses *found,
+                        struct conf_diagnostics *d)
 {
     int result = 0;
+    size_t one;
 
-    memset(local, 0, sizeof(*local));
+    memset(&found->local, 0, sizeof(found->local));
     if (path->local[0] != '\0')
-        result = resolve(path->local, "local", path->local_at, AF_UNSPEC, local, d);
-    int other = resolve(path->peer, "path", path->at, local->ss_family, peer, d);
+        result =
+            resolve(path->local, "local", path->local_at, AF_UNSPEC, d, &found->local, 1, &one);
+    int other = resolve(path->peer, "path", path->at, found->local.ss_family, d, found->peers,
+                        CONF_ADDRESSES_MAX, &found->count);
     return result != 0 ? result : other;
 }
 

@@ -9,7 +9,7 @@
 #define ROOT_NS       (600 * SECOND_NS)
 #define ACCESS_MAX_NS (3 * SECOND_NS)
 
-enum kind { ROOT = 1, DIRECTORY, OF_FILE };
+enum kind { ROOT = 1, DIRECTORY, OF_FILE, ADDRESS };
 
 /* Of keys and values: another one when either changes, as processes of two versions may meet. */
 enum { VERSION = 3 };
@@ -148,6 +148,40 @@ void file_fact_root_forget(const struct file_mount *mount)
     root_key(&key, mount);
     if (key.size <= sizeof(key.bytes))
         run_fact_forget(key.bytes, key.size);
+}
+
+/* ---- addresses ---- */
+
+static void address_key(struct key *key, const struct conf_server *conf,
+                        const struct conf_path *path)
+{
+    key->size = 0;
+    add_number(key, VERSION);
+    add_number(key, ADDRESS);
+    add_text(key, conf->name, strlen(conf->name));
+    add_text(key, path->peer, strlen(path->peer));
+    add_text(key, path->local, strlen(path->local));
+}
+
+bool file_fact_of_address(const struct conf_server *conf, const struct conf_path *path,
+                          struct sockaddr_storage *peer)
+{
+    struct key key;
+    uint64_t told_ns;
+    address_key(&key, conf, path);
+    return get(&key, peer, sizeof(*peer), &told_ns) &&
+           (peer->ss_family == AF_INET || peer->ss_family == AF_INET6);
+}
+
+void file_fact_address_is(const struct conf_server *conf, const struct conf_path *path,
+                          const struct sockaddr_storage *peer)
+{
+    struct key key;
+    struct sockaddr_storage kept = *peer, known;
+    net_address_set_port(&kept, 0);
+    address_key(&key, conf, path);
+    if (!file_fact_of_address(conf, path, &known) || !conf_address_equal(&kept, &known))
+        put(&key, &kept, sizeof(kept));
 }
 
 /* ---- directories ---- */

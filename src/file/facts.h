@@ -24,6 +24,13 @@ bool file_fact_of_root(const struct file_mount *mount, struct file_root_fact *fa
 void file_fact_root_is(const struct file_mount *mount, const struct file_root_fact *fact);
 void file_fact_root_forget(const struct file_mount *mount);
 
+/* The address at which the server was last found by the name of a path (addresses.h). Who goes
+ * there proves that it is the server, as at any address. */
+bool file_fact_of_address(const struct conf_server *conf, const struct conf_path *path,
+                          struct sockaddr_storage *peer);
+void file_fact_address_is(const struct conf_server *conf, const struct conf_path *path,
+                          const struct sockaddr_storage *peer);
+
 /* The handle of a directory below a mount's root, by its path relative to it. As with those that a
  * process remembers itself, the file that is found in it must be proven. */
 bool file_fact_of_directory(struct file_mount *mount, const struct rpc_auth *auth, const char *path,

@@ -1,11 +1,11 @@
 /*
- * The paths of a server: what is wrong with them on this host, mounting over the first that
- * answers, and whether another leads to the same server.
+ * The paths of a server: mounting over the first that answers, and whether another, or one at
+ * another address, leads to the same server.
  */
+#include "file/addresses.h"
 #include "file/facts.h"
 #include "file/inode.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,100 +22,10 @@
 
 enum {
     MOUNTING_MS = 10000, /* for mounting, over all paths together */
-    BRIEFLY_MS = 500,    /* for the first attempt over each of several paths */
+    BRIEFLY_MS = 500,    /* for the first attempt at each of several addresses */
     RESETS_MAX = 5,      /* attempts more when the connection is reset, after */
     PAUSE_MS = 20
 };
-
-/* The paths of a server, in the order of the nfstab. */
-struct paths {
-    struct net_address addresses[CONF_PATHS_MAX]; /* without a port */
-    int faults[CONF_PATHS_MAX]; /* 0, or why a path cannot be used: see find_paths() */
-};
-
-/* ---- what is wrong with them ---- */
-
-_Static_assert(CONF_PATHS_MAX <= NET_PATHS_MAX && CONF_PATHS_MAX <= 32, "one bit each in blamed");
-
-/* Says what is wrong with a path once, with its place, though each mount of the server asks. */
-__attribute__((format(printf, 4, 5))) static void
-blame(struct file_server *server, size_t index, struct conf_position at, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    if (atomic_fetch_or(&server->blamed, UINT32_C(1) << index) & UINT32_C(1) << index)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    log_error("%s:%u:%u: server %s: path %s %s", at.file, at.line, at.column, server->conf->name,
-              server->conf->paths[index].peer, text);
-}
-
-/* The names of a path, for statistics and for administrators. */
-static void name_path(const struct conf_path *path, struct net_address *address)
-{
-    snprintf(address->peer_text, sizeof(address->peer_text), "%.63s", path->peer);
-    snprintf(address->local_text, sizeof(address->local_text), "%.63s", path->local);
-    address->dontroute = path->dontroute;
-}
-
-/* An earlier path with the same addresses; -1: none. */
-static int find_same(const struct paths *paths, size_t index)
-{
-    const struct net_address *address = &paths->addresses[index];
-    for (size_t i = 0; i < index; i++) {
-        const struct net_address *other = &paths->addresses[i];
-        if (paths->faults[i] != -EHOSTUNREACH && conf_address_equal(&other->peer, &address->peer) &&
-            conf_address_equal(&other->local, &address->local))
-            return (int)i;
-    }
-    return -1;
-}
-
-static int find_path(struct file_server *server, size_t index, struct paths *paths)
-{
-    const struct conf_path *path = &server->conf->paths[index];
-    struct net_address *address = &paths->addresses[index];
-    struct conf_diagnostics d = {0};
-    name_path(path, address);
-    int result = conf_path_addresses(path, &address->peer, &address->local, &d);
-    if (result != 0) {
-        if (d.count > 0)
-            blame(server, index, d.list[0].at, "is not used: %s", d.list[0].text);
-        conf_diagnostics_free(&d);
-        return result;
-    }
-    int same = find_same(paths, index);
-    if (same >= 0) {
-        const struct conf_path *first = &server->conf->paths[same];
-        blame(server, index, path->at,
-              "is not used: it leads to the same address as path %s in line %u, column %u. "
-              "Give another address or another `local`, or remove it",
-              first->peer, first->at.line, first->at.column);
-        return -EEXIST;
-    }
-    if (!net_address_is_ours(&address->local)) {
-        blame(server, index, path->local_at,
-              "is not used while its local %s is no address of this host. Correct `local`, or give "
-              "the address to an interface (ip address add)",
-              path->local);
-        return -EADDRNOTAVAIL;
-    }
-    return 0;
-}
-
-/*
- * Resolves the names of all paths, and finds those that cannot be used: -EHOSTUNREACH (a name does
- * not resolve), -EEXIST (the same as an earlier one), -EADDRNOTAVAIL (its local is no address of
- * this host, now). Each is said on the log once in the process.
- */
-static void find_paths(struct file_server *server, struct paths *paths)
-{
-    memset(paths, 0, sizeof(*paths));
-    for (size_t i = 0; i < server->conf->path_count; i++)
-        paths->faults[i] = find_path(server, i, paths);
-}
 
 /* ---- mounting ---- */
 
@@ -267,12 +177,14 @@ static bool is_same_file(const struct nfs_attr *a, const struct nfs_attr *b)
 }
 
 /* GETATTR of the mount's root over this path alone, from such a port. */
-static int look_from(const struct net_path *path, enum net_port ports, struct file_mount *mount,
+static int look_from(struct net_path *path, enum net_port ports, struct file_mount *mount,
                      const struct rpc_auth *auth, int timeout_ms, struct nfs_attr *attr)
 {
     struct nfs_fh root = file_mount_root(mount);
     struct nfs_client client;
-    int result = client_over(mount->server, &path->address, ports, auth, timeout_ms, &client);
+    struct net_address address;
+    net_path_address(path, &address);
+    int result = client_over(mount->server, &address, ports, auth, timeout_ms, &client);
     if (result != 0)
         return result;
     result = nfs_getattr(&client, &root, attr);
@@ -299,10 +211,10 @@ static bool takes_any_port(struct net_path *path, int timeout_ms)
     return answered > 0;
 }
 
-static const struct net_path *usable_other(const struct net_path *path)
+static struct net_path *usable_other(const struct net_path *path)
 {
     for (unsigned i = 0; i < path->server->path_count; i++) {
-        const struct net_path *other = &path->server->paths[i];
+        struct net_path *other = &path->server->paths[i];
         if (other != path && net_path_usable(other))
             return other;
     }
@@ -326,7 +238,7 @@ static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
     struct file_mount *mount = asker->mount;
     pthread_mutex_lock(&mount->look);
     if (mount->looked_ns < since_ns) {
-        const struct net_path *other = usable_other(asker->path);
+        struct net_path *other = usable_other(asker->path);
         struct nfs_attr seen;
         mount->looked_ns = sys_now_ns();
         mount->look_result = other ? look_from(other, net_port_policy(other->server), mount,
@@ -357,16 +269,16 @@ static int ask_whose(const struct nfs_client *client, const struct net_path *pat
 }
 
 /* By reach_prove_path(). Calls that wait for this very path may have all slots of the session: then
- * it is asked in one of its own. */
+ * it is asked in one of its own; likewise `elsewhere`, where the session may be unknown. */
 static int prove_path(const struct nfs_client *client, const struct nfs_fh *root,
-                      struct asker *asker)
+                      struct asker *asker, bool elsewhere)
 {
     const struct nfs_version *version = client->version;
     struct nfs_client asking = *client;
     struct nfs_session_facts facts;
     struct reach_finding finding;
-    bool full =
-        client->session && version->session_facts(client->session, &facts) && facts.free == 0;
+    bool full = client->session &&
+                (elsewhere || (version->session_facts(client->session, &facts) && facts.free == 0));
     if (full && !(asking.session = version->session_new(NULL, NULL)))
         return -ENOMEM;
     int result = reach_prove_path(&asking, root, look_at_root, asker, &finding);
@@ -377,9 +289,11 @@ static int prove_path(const struct nfs_client *client, const struct nfs_fh *root
     return result;
 }
 
-/* Whether a path answers (struct net_server_options). All over connections of their own: giving up
- * waiting on one that is in use would break it. */
-static int probe_path(struct net_path *path, bool proven, int timeout_ms)
+/* Does the path answer at this address, and unless it is `proven`, does it lead to the same server?
+ * `known`: it did so once, be it at another one. Over a connection of its own: giving up waiting on
+ * one that is in use would break it. */
+static int probe_at(struct net_path *path, const struct net_address *address, bool known,
+                    bool proven, int timeout_ms)
 {
     struct file_mount *mount = ready_mount(path->server);
     struct asker asker = {path, mount, mount ? file_auth_now(mount) : NULL, timeout_ms};
@@ -388,36 +302,72 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     if (!asker.auth)
         return -EAGAIN;
     struct nfs_fh root = file_mount_root(mount);
-    int result = client_over(mount->server, &path->address, net_port_policy(path->server),
-                             asker.auth, timeout_ms, &client);
+    int result = client_over(mount->server, address, net_port_policy(path->server), asker.auth,
+                             timeout_ms, &client);
     if (result != 0)
         return result;
     bool sessions = client.version->leads_here != NULL;
     if (sessions)
-        result = ask_whose(&client, path, proven);
+        result = ask_whose(&client, path, known);
     else if (proven)
         result = nfs_getattr(&client, &root, &attr);
     if (result == 0 && !proven)
-        result = prove_path(&client, &root, &asker);
+        result = prove_path(&client, &root, &asker, known);
     rpc_server_destroy(client.server);
     return proven && !sessions && reach_is_answer(result) ? 0 : result;
 }
 
+/* A path by name that does not answer may have another address by now, or have had several. 0: it
+ * leads there from now on. Not with a fence, which is taken at the addresses that there were. */
+static int probe_elsewhere(struct net_path *path, struct net_address *address, int timeout_ms)
+{
+    const struct file_mount *mount = ready_mount(path->server);
+    const struct file_server *server = mount ? mount->server : NULL;
+    const struct conf_path *conf = server ? file_address_path(server->conf, address) : NULL;
+    char text[INET6_ADDRSTRLEN];
+    if (!conf || server->conf->fence || !file_address_next(server->conf, conf, &address->peer))
+        return -EHOSTUNREACH;
+    net_address_set_port(&address->peer, server->nfsport);
+    int result = probe_at(path, address, true, false, timeout_ms);
+    if (result != 0)
+        return result;
+    net_path_move(path, &address->peer);
+    file_address_is(server->conf, conf, &address->peer);
+    if (file_mount_may_say(mount, "moved", 0))
+        log_notice("server %s: path %s leads to %s now", server->conf->name, conf->peer,
+                   net_address_text(&address->peer, text));
+    return 0;
+}
+
+/* See struct net_server_options. */
+static int probe_path(struct net_path *path, bool proven, int timeout_ms)
+{
+    struct net_address address;
+    net_path_address(path, &address);
+    int result = probe_at(path, &address, proven, proven, timeout_ms);
+    bool down = atomic_load(&path->state) == NET_PATH_DOWN;
+    bool moved = result != 0 && result != -EAGAIN && proven && down &&
+                 probe_elsewhere(path, &address, timeout_ms) == 0;
+    return moved ? 0 : result;
+}
+
 /* The server as src/net sees it: the path that was mounted over first, then all others. */
 static int make_server(struct file_server *server, unsigned stats_id, size_t mounted,
-                       const struct paths *paths)
+                       const struct file_addresses *addresses)
 {
-    struct net_address addresses[NET_PATHS_MAX];
+    struct net_address paths[NET_PATHS_MAX];
     uint32_t absent = 0;
     unsigned count = 0;
-    addresses[count++] = paths->addresses[mounted];
+    bool named = file_address_is_name(&server->conf->paths[mounted]);
+    paths[count++] = addresses->paths[mounted];
     for (size_t i = 0; i < server->conf->path_count; i++) {
-        if (i == mounted || (paths->faults[i] != 0 && paths->faults[i] != -EADDRNOTAVAIL))
+        if (i == mounted || (addresses->faults[i] != 0 && addresses->faults[i] != -EADDRNOTAVAIL))
             continue;
-        if (paths->faults[i] == -EADDRNOTAVAIL)
+        if (addresses->faults[i] == -EADDRNOTAVAIL)
             absent |= UINT32_C(1) << count;
-        addresses[count] = paths->addresses[i];
-        net_address_set_port(&addresses[count++].peer, server->nfsport);
+        named = named || file_address_is_name(&server->conf->paths[i]);
+        paths[count] = addresses->paths[i];
+        net_address_set_port(&paths[count++].peer, server->nfsport);
     }
     struct net_server_options options = {
         .name = server->conf->name,
@@ -431,13 +381,14 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
         .silence_warning_ms = (unsigned)(file_tunables.silence_warning * 1000),
         .soft_timeout_s = (unsigned)file_tunables.soft_timeout,
         .nfs_version = server->version->number,
+        .named = named,
         .probe = probe_path,
         .close_idle = rpc_close_idle,
         .answers = rpc_answers,
         .takes_any_port = takes_any_port,
     };
     struct net_server *net;
-    int result = net_server_create(&options, addresses, count, &net);
+    int result = net_server_create(&options, paths, count, &net);
     if (result != 0)
         return result;
     for (unsigned i = 0; i < count; i++) {
@@ -466,49 +417,70 @@ struct attempt {
 
 /* Those that are offline come last. */
 static void attempt_begin(struct attempt *attempt, const struct file_server *server,
-                          const struct paths *paths)
+                          const struct file_addresses *addresses)
 {
     *attempt = (struct attempt){.count = 0};
     run_offline_open();
     for (int offline = 0; offline < 2; offline++) {
         for (size_t i = 0; i < server->conf->path_count; i++) {
-            const struct net_address *address = &paths->addresses[i];
-            if (paths->faults[i] == 0 && run_is_offline(server->conf->name, address->peer_text,
-                                                        address->local_text) == offline)
+            const struct net_address *address = &addresses->paths[i];
+            if (addresses->faults[i] == 0 && run_is_offline(server->conf->name, address->peer_text,
+                                                            address->local_text) == offline)
                 attempt->order[attempt->count++] = i;
         }
     }
 }
 
+/* Over one path, at each address of its name in turn, for so long at most. Of what the addresses
+ * say the result is what makes a difference: -ESTALE, else -ETIMEDOUT. */
+static int try_path(struct file_mount *mount, struct file_addresses *addresses, size_t path,
+                    int longest_ms, struct attempt *attempt, struct file_root *root)
+{
+    const struct conf_addresses *found = &addresses->found[path];
+    struct net_address *address = &addresses->paths[path];
+    enum reach_service *service = &attempt->services[path];
+    int result, worst = -EHOSTUNREACH;
+    for (size_t i = 0; i < found->count; i++) {
+        address->peer = found->peers[i];
+        result = mount_over(mount, address, longest_ms, root, service);
+        /* So does a server that restarts, and then answers. */
+        for (int again = 0; result == -ECONNRESET && again < RESETS_MAX; again++) {
+            sys_nanosleep_ms(PAUSE_MS);
+            result = mount_over(mount, address, longest_ms, root, service);
+        }
+        if (result == 0)
+            return 0;
+        if (i == 0 || result == -ESTALE || (result == -ETIMEDOUT && worst != -ESTALE))
+            worst = result;
+    }
+    address->peer = found->peers[0];
+    return worst;
+}
+
 /*
- * Tries one path after the other; first all of them for a short time only. A path that works
- * answers at once then, and need not wait until dead ones are given up.
+ * Tries one path after the other; first all of them, and all addresses of each, for a short time
+ * only. One that works answers at once then, and need not wait until dead ones are given up.
  */
-static int try_paths(struct file_mount *mount, struct paths *paths, struct attempt *attempt,
-                     struct file_root *root)
+static int try_paths(struct file_mount *mount, struct file_addresses *addresses,
+                     struct attempt *attempt, struct file_root *root)
 {
     uint64_t limit_ms = (uint64_t)mount->server->conf->mnt_timeout * 1000;
     if (limit_ms > MOUNTING_MS)
         limit_ms = MOUNTING_MS;
     uint64_t deadline_ns = sys_now_ns() + limit_ms * 1000000;
-    size_t count = attempt->count;
+    size_t count = attempt->count, all = 0;
     memset(attempt->results, 0, sizeof(attempt->results));
-    for (size_t turn = count > 1 ? 0 : count; turn < 2 * count; turn++) {
-        size_t i = attempt->order[turn % count];
+    for (size_t i = 0; i < count; i++)
+        all += addresses->found[attempt->order[i]].count;
+    for (size_t turn = all > 1 ? 0 : count; turn < 2 * count; turn++) {
+        size_t i = attempt->order[turn % count], tried = addresses->found[i].count;
         int *result = &attempt->results[i];
-        enum reach_service *service = &attempt->services[i];
         int most_ms = turn < count ? BRIEFLY_MS : FILE_CONTACT_TIMEOUT_MS;
-        int share_ms = ms_until(deadline_ns) / (int)(2 * count - turn) + 1;
-        if (turn >= count && count > 1 && *result != -ETIMEDOUT)
+        int share_ms = ms_until(deadline_ns) / (int)((2 * count - turn) * tried) + 1;
+        if (turn >= count && all > 1 && *result != -ETIMEDOUT)
             continue;
-        if (share_ms > most_ms)
-            share_ms = most_ms;
-        *result = mount_over(mount, &paths->addresses[i], share_ms, root, service);
-        /* So does a server that restarts, and then answers. */
-        for (int again = 0; *result == -ECONNRESET && again < RESETS_MAX; again++) {
-            sys_nanosleep_ms(PAUSE_MS);
-            *result = mount_over(mount, &paths->addresses[i], share_ms, root, service);
-        }
+        *result =
+            try_path(mount, addresses, i, share_ms < most_ms ? share_ms : most_ms, attempt, root);
         if (*result == 0) {
             attempt->mounted = i;
             return 0;
@@ -542,7 +514,8 @@ static void say_failures(const struct file_mount *mount, const struct attempt *a
 /* By the handle that the kernel tells, or that another process has found. -ESTALE: there is none,
  * or it is not good any more. */
 static int mount_by_handle(struct file_mount *mount, const struct file_root_fact *fact,
-                           struct paths *paths, struct attempt *attempt, struct file_root *root)
+                           struct file_addresses *addresses, struct attempt *attempt,
+                           struct file_root *root)
 {
     struct file_server *server = mount->server;
     int result = -ESTALE;
@@ -550,14 +523,14 @@ static int mount_by_handle(struct file_mount *mount, const struct file_root_fact
         reach_root_told(mount->path, mount->device, mount->inode, &root->fh) == 0) {
         server->nfsport =
             server->conf->nfsport ? (uint16_t)server->conf->nfsport : mount->kernel.port;
-        result = try_paths(mount, paths, attempt, root);
+        result = try_paths(mount, addresses, attempt, root);
         root->told = result == 0;
     }
     if (result == -ESTALE && fact) {
         *root = (struct file_root){.fh = fact->root};
         server->mntport = fact->mntport;
         server->nfsport = fact->nfsport;
-        result = try_paths(mount, paths, attempt, root);
+        result = try_paths(mount, addresses, attempt, root);
         if (result != 0)
             file_fact_root_forget(mount);
         /* The server may have moved to another port, for one. */
@@ -572,29 +545,32 @@ int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact
 {
     struct file_server *server = mount->server;
     struct attempt attempt;
-    struct paths *paths = sys_alloc(sizeof(*paths));
+    struct file_addresses *addresses = sys_alloc(sizeof(*addresses));
     mount->why = REACH_NO_MEMORY;
     *root = (struct file_root){.told = false};
-    if (!paths)
+    if (!addresses)
         return -ENOMEM;
-    find_paths(server, paths);
-    mount->why = reach_why_path(paths->faults[0]);
-    attempt_begin(&attempt, server, paths);
-    int result = paths->faults[0];
+    file_addresses_find(server, addresses);
+    mount->why = reach_why_path(addresses->faults[0]);
+    attempt_begin(&attempt, server, addresses);
+    int result = addresses->faults[0];
     if (attempt.count > 0)
-        result = mount_by_handle(mount, fact, paths, &attempt, root);
+        result = mount_by_handle(mount, fact, addresses, &attempt, root);
     if (result == -ESTALE && attempt.count > 0) {
         *root = (struct file_root){.told = false};
-        result = try_paths(mount, paths, &attempt, root);
+        result = try_paths(mount, addresses, &attempt, root);
     }
     say_failures(mount, &attempt, result);
     pthread_mutex_lock(&server->lock);
     bool known = server->net != NULL;
     pthread_mutex_unlock(&server->lock);
-    if (result == 0)
+    if (result == 0) {
         mount->why = REACH_NO_MEMORY;
+        file_address_is(server->conf, &server->conf->paths[attempt.mounted],
+                        &addresses->paths[attempt.mounted].peer);
+    }
     if (result == 0 && !known)
-        result = make_server(server, mount->stats_id, attempt.mounted, paths);
-    sys_free(paths);
+        result = make_server(server, mount->stats_id, attempt.mounted, addresses);
+    sys_free(addresses);
     return result;
 }

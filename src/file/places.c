@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/vfs.h>
 
+#include "file/addresses.h"
 #include "reach/kernel.h"
 #include "file/inode.h"
 #include "net/health.h"
@@ -430,6 +431,7 @@ void file_mounts_fork_child(void)
     file_mounts_fork_parent();
     net_fork_child();
     file_late_fork_child();
+    file_addresses_fork_child();
     for (unsigned i = 0; i < file_mount_count(); i++) { /* their holders do not exist here */
         pthread_mutex_init(&mounts[i]->contact, NULL);
         pthread_mutex_init(&mounts[i]->look, NULL);

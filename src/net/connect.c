@@ -1,5 +1,6 @@
 #include "net/connect.h"
 
+#include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stddef.h>
 #include <string.h>
@@ -22,6 +23,14 @@ void net_address_set_port(struct sockaddr_storage *address, unsigned port)
     size_t at = address->ss_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
                                                : offsetof(struct sockaddr_in, sin_port);
     memcpy((char *)address + at, &value, sizeof(value));
+}
+
+const char *net_address_text(const struct sockaddr_storage *address, char text[INET6_ADDRSTRLEN])
+{
+    const void *digits = address->ss_family == AF_INET6
+                             ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                             : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+    return inet_ntop(address->ss_family, digits, text, INET6_ADDRSTRLEN) ? text : "?";
 }
 
 static int set_flag(int fd, int level, int name, int value)

@@ -28,6 +28,8 @@ struct net_address {
 int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms);
 
 void net_address_set_port(struct sockaddr_storage *address, unsigned port);
+/* The address in digits, in `text`. */
+const char *net_address_text(const struct sockaddr_storage *address, char text[INET6_ADDRSTRLEN]);
 
 /* A socket can be bound to it, as far as the address is concerned. True of AF_UNSPEC. */
 bool net_address_is_ours(const struct sockaddr_storage *local);

@@ -40,7 +40,7 @@ enum {
 /* `lock` guards the list, `running` and `visited`; held briefly. */
 static struct {
     pthread_mutex_t lock;
-    struct net_server *servers; /* those with several paths */
+    struct net_server *servers; /* net_server_is_probed() */
     struct net_server *visited; /* by the thread at this moment */
     bool running;
     bool alone;             /* the thread's: more of them could not be started */
@@ -314,7 +314,7 @@ bool net_path_failed(struct net_path *path, const char *why)
         net_path_show(path);
     if (!was_up)
         return false;
-    if (server->path_count > 1) {
+    if (net_server_is_probed(server)) {
         atomic_store(&server->more_wanted, true);
         net_health_kick();
     }

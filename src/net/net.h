@@ -51,8 +51,9 @@ struct net_channel {
     _Atomic bool turn_over; /* others wait for its port: to be closed when nothing is in flight */
     unsigned index;         /* in server->channels */
     bool reserve;           /* the last of a full pool: what is in flight there stays short */
-    bool moved;             /* the connection came from elsewhere than the one before it; */
-    struct sockaddr_storage local; /* whence: address and port */
+    bool moved;             /* the connection has other ends than the one before it; */
+    struct sockaddr_storage local; /* whence: address and port; */
+    struct sockaddr_storage peer;  /* and where to */
 };
 
 /*
@@ -74,7 +75,7 @@ struct net_load {
 
 struct net_path {
     struct net_server *server;
-    struct net_address address;
+    struct net_address address; /* .peer: under server->lock, see net_path_address() */
     unsigned index;
     _Atomic unsigned channel_count; /* changed under server->lock */
     _Atomic uint32_t state;         /* enum net_path_state; changed under server->lock */
@@ -118,7 +119,9 @@ struct net_server_options {
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
     unsigned nfs_version;          /* in which it is asked whether it lives; 0: any */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
-    bool once;                     /* a connection that fails, or ends, is an error of its calls */
+    bool named; /* the address of a path may become another: a path that is down is probed, though
+                   it be the only one */
+    bool once;  /* a connection that fails, or ends, is an error of its calls */
     /*
      * Asks over a connection of its own whether the path answers, and unless it is `proven`,
      * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told

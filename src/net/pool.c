@@ -262,6 +262,20 @@ struct net_channel *net_channel_get(struct net_server *server, size_t bytes)
 
 /* ---- connecting ---- */
 
+void net_path_address(struct net_path *path, struct net_address *address)
+{
+    pthread_mutex_lock(&path->server->lock);
+    *address = path->address;
+    pthread_mutex_unlock(&path->server->lock);
+}
+
+void net_path_move(struct net_path *path, const struct sockaddr_storage *peer)
+{
+    pthread_mutex_lock(&path->server->lock);
+    path->address.peer = *peer;
+    pthread_mutex_unlock(&path->server->lock);
+}
+
 bool net_server_is_at_home(const struct net_server *server)
 {
     uint64_t here = server->home ? sys_network_namespace() : 0;
@@ -371,12 +385,14 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
     net_channel_disconnect(channel);
     if (!net_server_is_at_home(server))
         return refuse_abroad(channel);
-    int fd = net_connect_from(&path->address, &how);
+    struct net_address address;
+    net_path_address(path, &address);
+    int fd = net_connect_from(&address, &how);
     unsigned tried = how.tried;
     if (fd == -EADDRINUSE && how.policy == NET_PORT_LOW && net_ports_take_any(path)) {
         how.policy = NET_PORT_ANY;
         how.preferred_port = 0;
-        fd = net_connect_from(&path->address, &how);
+        fd = net_connect_from(&address, &how);
     }
     if (!channel->stats)
         channel->stats = server->options.hidden
@@ -401,8 +417,10 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
                    sizeof(unacknowledged_ms));
     struct sockaddr_storage local;
     channel->local_port = net_local_port(fd, &local);
-    channel->moved = memcmp(&local, &channel->local, sizeof(local)) != 0;
+    channel->moved = memcmp(&local, &channel->local, sizeof(local)) != 0 ||
+                     memcmp(&address.peer, &channel->peer, sizeof(address.peer)) != 0;
     channel->local = local;
+    channel->peer = address.peer;
     note_port(server, path, channel->local_port, how.policy);
     channel->connected_ns = sys_now_ns();
     channel->fd = fd;

@@ -44,6 +44,16 @@ bool net_server_look_abroad(struct net_server *server);
 /* May the calling thread make connections for the server? Asks the kernel. */
 bool net_server_is_at_home(const struct net_server *server);
 
+/* The address of a path now, and another one: connections are made there from now on. */
+void net_path_address(struct net_path *path, struct net_address *address);
+void net_path_move(struct net_path *path, const struct sockaddr_storage *peer);
+
+/* Is it looked after by a thread of ours when a path fails? */
+static inline bool net_server_is_probed(const struct net_server *server)
+{
+    return server->path_count > 1 || server->options.named;
+}
+
 /* Before its channels are destroyed: no thread of ours looks after the server any more. */
 void net_server_leave(struct net_server *server);
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "run/said.h"
+#include "net/pool.h"
 #include "net/ports.h"
 #include "sys/critical.h"
 #include "sys/fd.h"
@@ -47,7 +48,9 @@ static bool is_waited_for(struct net_channel *channel)
     if (now - channel->connected_ns < TURN_NS || now - channel->looked_ns < TURN_NS)
         return false;
     channel->looked_ns = now;
-    int fd = net_connect(&channel->path->address, NET_PORT_PRIVILEGED, ASK_TIMEOUT_MS);
+    struct net_address address;
+    net_path_address(channel->path, &address);
+    int fd = net_connect(&address, NET_PORT_PRIVILEGED, ASK_TIMEOUT_MS);
     if (fd >= 0)
         sys_fd_close(fd);
     return fd == -EADDRINUSE;

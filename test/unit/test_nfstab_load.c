@@ -307,23 +307,24 @@ UNIT_TEST(mounts_that_cannot_be_served_give_a_notice)
 UNIT_TEST(numeric_addresses_of_a_path)
 {
     struct conf_nfstab tab;
-    struct sockaddr_storage peer, local;
+    struct conf_addresses found;
     char text[INET6_ADDRSTRLEN];
     parse(&tab, "server: s export: /a mount: /b\npath: 192.0.2.7 local: 192.0.2.8\npath: [::1]\n");
     struct conf_path *paths = tab.servers[0].paths;
-    assert_int_equal(conf_path_addresses(&paths[0], &peer, &local, NULL), 0);
+    assert_int_equal(conf_path_addresses(&paths[0], &found, NULL), 0);
 
-    const struct sockaddr_in *address = (const void *)&peer;
+    assert_int_equal(found.count, 1);
+    const struct sockaddr_in *address = (const void *)&found.peers[0];
     assert_int_equal(address->sin_family, AF_INET);
     assert_int_equal(address->sin_port, 0);
     assert_string_equal(inet_ntop(AF_INET, &address->sin_addr, text, sizeof(text)), "192.0.2.7");
-    address = (const void *)&local;
+    address = (const void *)&found.local;
     assert_int_equal(address->sin_family, AF_INET);
     assert_string_equal(inet_ntop(AF_INET, &address->sin_addr, text, sizeof(text)), "192.0.2.8");
 
-    assert_int_equal(conf_path_addresses(&paths[1], &peer, &local, NULL), 0);
-    assert_int_equal(peer.ss_family, AF_INET6);
-    assert_int_equal(local.ss_family, AF_UNSPEC);
+    assert_int_equal(conf_path_addresses(&paths[1], &found, NULL), 0);
+    assert_int_equal(found.peers[0].ss_family, AF_INET6);
+    assert_int_equal(found.local.ss_family, AF_UNSPEC);
     conf_nfstab_free(&tab);
 }
 
@@ -331,10 +332,11 @@ UNIT_TEST(numeric_addresses_of_a_path)
 UNIT_TEST(a_name_takes_the_family_of_its_local)
 {
     struct conf_nfstab tab;
-    struct sockaddr_storage peer, local;
+    struct conf_addresses found;
     parse(&tab, "server: s export: /a mount: /b\npath: localhost local: 127.0.0.2\n");
-    assert_int_equal(conf_path_addresses(&tab.servers[0].paths[0], &peer, &local, NULL), 0);
-    assert_int_equal(peer.ss_family, AF_INET);
+    assert_int_equal(conf_path_addresses(&tab.servers[0].paths[0], &found, NULL), 0);
+    for (size_t i = 0; i < found.count; i++)
+        assert_int_equal(found.peers[i].ss_family, AF_INET);
     conf_nfstab_free(&tab);
 }
 
@@ -354,10 +356,10 @@ UNIT_TEST(equal_addresses)
         {"fe80::1%1", "fe80::1%2", false},
     };
     struct sockaddr_storage a, b, none = {0};
-    socklen_t length;
+    size_t count;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        assert_int_equal(conf_path_resolve(pairs[i].a, AF_UNSPEC, &a, &length), 0);
-        assert_int_equal(conf_path_resolve(pairs[i].b, AF_UNSPEC, &b, &length), 0);
+        assert_int_equal(conf_path_resolve(pairs[i].a, AF_UNSPEC, &a, 1, &count), 0);
+        assert_int_equal(conf_path_resolve(pairs[i].b, AF_UNSPEC, &b, 1, &count), 0);
         assert_int_equal(conf_address_equal(&a, &b), pairs[i].equal);
         assert_false(conf_address_equal(&a, &none));
     }
@@ -367,9 +369,10 @@ UNIT_TEST(equal_addresses)
 UNIT_TEST(a_name_is_resolved)
 {
     struct sockaddr_storage address;
-    socklen_t length;
-    assert_int_equal(conf_path_resolve("localhost", AF_INET, &address, &length), 0);
-    assert_int_equal(length, sizeof(struct sockaddr_in));
+    size_t count;
+    assert_int_equal(conf_path_resolve("localhost", AF_INET, &address, 1, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(address.ss_family, AF_INET);
     assert_int_equal(((struct sockaddr_in *)&address)->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
 }
 
@@ -387,12 +390,11 @@ UNIT_TEST(what_does_not_resolve_is_an_error_with_its_place)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct conf_nfstab tab;
         struct conf_diagnostics d = {0};
-        struct sockaddr_storage peer, local;
+        struct conf_addresses found;
         char text[128];
         snprintf(text, sizeof(text), "server: s export: /a mount: /b\n%s\n", wrong[i].item);
         parse(&tab, text);
-        assert_int_equal(conf_path_addresses(&tab.servers[0].paths[0], &peer, &local, &d),
-                         -EHOSTUNREACH);
+        assert_int_equal(conf_path_addresses(&tab.servers[0].paths[0], &found, &d), -EHOSTUNREACH);
         assert_int_equal(d.errors, 1);
         assert_string_equal(d.list[0].at.file, "test");
         assert_int_equal(d.list[0].at.line, 2);

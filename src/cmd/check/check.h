@@ -149,10 +149,10 @@ void check_read(struct check_path *path, struct check_root *root);
 bool check_lies_in(const char *path, const char *directory);
 
 /*
- * conf_path_resolve(), bounded. Returns 0, an EAI_ code, or EAI_AGAIN when the resolver took longer
- * (it is left alone then, in a thread that dies with the command).
+ * conf_path_resolve() into the peers, bounded. Returns 0, an EAI_ code, or EAI_AGAIN when the
+ * resolver took longer (it is left alone then, in a thread that dies with the command).
  */
-int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address);
+int check_resolve(const char *text, int family, int timeout_ms, struct conf_addresses *found);
 
 /* statx(2), bounded (reach_statx; *timeout_ms is an int): the mount point may be a kernel mount of
  * a server that does not answer. Returns 0 or -errno, -ETIMEDOUT in that case. */

@@ -18,16 +18,25 @@ enum { CALLS_TIMED = 9 };
 
 /* ---- addresses ---- */
 
-/* Finds the address of one end of the path. False: reported. */
-static bool resolve(struct check_path *path, bool local)
+/* Takes an address for one end of the path. */
+static void take(struct check_path *path, bool local, const struct sockaddr_storage *found)
+{
+    struct net_address *address = &path->address;
+    char text[INET6_ADDRSTRLEN];
+    *(local ? &address->local : &address->peer) = *found;
+    snprintf(local ? address->local_text : address->peer_text, sizeof(address->peer_text), "%s",
+             net_address_text(found, text));
+}
+
+/* Finds the addresses of one end of the path, and takes the first. False: reported. */
+static bool resolve(struct check_path *path, bool local, struct conf_addresses *found)
 {
     const struct conf_path *conf = path->conf;
     struct net_address *address = &path->address;
-    struct sockaddr_storage *end = local ? &address->local : &address->peer;
     const struct conf_position *at = local ? &conf->local_at : &conf->at;
     const char *name = local ? conf->local : conf->peer;
     int family = address->local.ss_family; /* a peer's name is to be of that of its local */
-    int error = check_resolve(name, family, path->check->timeout_ms, end);
+    int error = check_resolve(name, family, path->check->timeout_ms, found);
     if (error) {
         check_say(CHECK_ERROR, local ? "local" : "path", "%s:%u:%u: '%s' cannot be resolved: %s",
                   at->file, at->line, at->column, name, gai_strerror(error));
@@ -37,11 +46,28 @@ static bool resolve(struct check_path *path, bool local)
         check_reason(REACH_NO_NAME);
         return false;
     }
-    char *text = local ? address->local_text : address->peer_text;
-    if (getnameinfo((const struct sockaddr *)end, sizeof(*end), text, sizeof(address->peer_text),
-                    NULL, 0, NI_NUMERICHOST) != 0)
-        strcpy(text, "?");
+    take(path, local, &found->peers[0]);
     return true;
+}
+
+/* Of several addresses the library takes the first that answers. */
+static void choose(struct check_path *path, const struct conf_addresses *found, unsigned port)
+{
+    enum net_port policy = reach_port_policy(&path->check->tunables);
+    for (size_t i = 0; i < found->count && found->count > 1; i++) {
+        take(path, false, &found->peers[i]);
+        net_address_set_port(&path->address.peer, port);
+        int fd = net_connect(&path->address, policy, path->check->timeout_ms);
+        if (fd >= 0) {
+            sys_close(fd);
+            break;
+        }
+        check_say(CHECK_WARNING, "address", "%s, one of %zu that %s has: port %u: %s",
+                  path->address.peer_text, found->count, path->conf->peer, port, strerror(-fd));
+        if (i + 1 == found->count)
+            take(path, false, &found->peers[0]);
+    }
+    net_address_set_port(&path->address.peer, 0);
 }
 
 /* Addresses such as 127.0.0.2 are ours without standing at an interface. False: reported. */
@@ -278,9 +304,17 @@ void check_path(struct check_path *path)
 {
     struct net_address *address = &path->address;
     const struct conf_server *conf = path->stanza;
+    unsigned usual = check_has_sessions(path) ? NFS4_PORT : 0; /* which needs no port mapper */
+    struct conf_addresses found;
     address->dontroute = path->conf->dontroute;
-    if ((path->conf->local[0] != '\0' && !resolve(path, true)) || !resolve(path, false))
+    if ((path->conf->local[0] != '\0' && !resolve(path, true, &found)) ||
+        !resolve(path, false, &found))
         return;
+    choose(path, &found,
+           conf->nfsport       ? conf->nfsport
+           : path->kernel_port ? path->kernel_port
+           : usual             ? usual
+                               : PORTMAP_PORT);
     if (strcmp(address->peer_text, path->conf->peer) != 0)
         check_say(CHECK_INFO, "address", "%s", address->peer_text);
     if (!local_is_ours(path))
@@ -293,7 +327,6 @@ void check_path(struct check_path *path)
                                           .ports = reach_port_policy(&path->check->tunables),
                                           .timeout_ms = path->check->timeout_ms,
                                           .auth = path->client.auth};
-    unsigned usual = check_has_sessions(path) ? NFS4_PORT : 0; /* which needs no port mapper */
     const struct service nfs = {"NFS",         "nfsport",
                                 conf->nfsport, path->kernel_port ? path->kernel_port : usual,
                                 NFS_PROGRAM,   CHECK_ERROR};

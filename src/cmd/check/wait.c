@@ -19,7 +19,7 @@ struct bounded {
     char text[PATH_MAX];
     int number; /* a family, or flags */
     int result;
-    struct sockaddr_storage address;
+    struct conf_addresses found;
     struct statx status;
 };
 
@@ -56,18 +56,17 @@ static int run_bounded(struct bounded *call, const char *text, int timeout_ms)
 
 static void resolve(struct bounded *call)
 {
-    socklen_t length;
-    call->result = conf_path_resolve(call->text, call->number, &call->address, &length);
+    call->result = conf_path_resolve(call->text, call->number, call->found.peers,
+                                     CONF_ADDRESSES_MAX, &call->found.count);
 }
 
-int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address)
+int check_resolve(const char *text, int family, int timeout_ms, struct conf_addresses *found)
 {
-    socklen_t length;
     struct bounded call = {.call = resolve, .number = family};
     if (conf_address_family(text) != AF_UNSPEC) /* nobody is asked */
-        return conf_path_resolve(text, family, address, &length);
+        return conf_path_resolve(text, family, found->peers, CONF_ADDRESSES_MAX, &found->count);
     int error = run_bounded(&call, text, timeout_ms);
-    *address = call.address;
+    *found = call.found;
     return error == 0 ? call.result : error == ETIMEDOUT ? EAI_AGAIN : EAI_MEMORY;
 }
 

@@ -39,10 +39,10 @@ static uint64_t time_null(const struct nfs_client *client)
 static bool set_address(const char *text, size_t limit, char *to, size_t size,
                         struct sockaddr_storage *address)
 {
-    socklen_t length;
+    size_t count;
     snprintf(to, size, "%.*s", (int)limit, text);
     return to[0] == '\0' || (conf_address_family(to) != AF_UNSPEC &&
-                             conf_path_resolve(to, AF_UNSPEC, address, &length) == 0);
+                             conf_path_resolve(to, AF_UNSPEC, address, 1, &count) == 0);
 }
 
 /* Over a connection of this command. */
