@@ -98,7 +98,7 @@ static int commit_acknowledged(struct committing *c)
     const struct net_server *net = c->mount->server->net;
     unsigned reconnects = atomic_load(&net->reconnects);
     int result = -EAGAIN;
-    if (net_server_is_abroad(c->mount->server->net))
+    if (net_server_is_abroad(net))
         return -ENONET;
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++) {
         c->stable = i < COMMITS_UNSTABLE ? NFS_UNSTABLE : NFS_FILE_SYNC;

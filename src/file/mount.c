@@ -102,14 +102,12 @@ bool file_mount_may_say(const struct file_mount *mount, const char *what, int re
     return run_may_say(subject, SAY_EVERY_S);
 }
 
-/* I/O through the server alone does not see what the clients of layouts wrote. `told`: the server
- * says that it has some; else the kernel may have, though we speak another version. */
-static bool has_layouts(const struct file_mount *mount, bool told)
+/* I/O through the server alone does not see what the clients of layouts wrote. */
+static bool kernel_has_layouts(const struct file_mount *mount)
 {
     char type[REACH_LAYOUT_BYTES];
-    if (told || mount->kernel.speaks != &nfs_version41 ||
-        !reach_kernel_has_layouts(mount->device, type))
-        return told;
+    if (mount->kernel.speaks != &nfs_version41 || !reach_kernel_has_layouts(mount->device, type))
+        return false;
     if (file_mount_may_say(mount, "layouts", -EPERM))
         log_warning("mount %s: the kernel gets its data by pNFS (%s)", mount->conf->mount, type);
     return true;
@@ -130,7 +128,7 @@ static int ask_root(struct file_mount *mount, const struct rpc_auth *auth, bool 
         fact->wtmax = info.wtmax;
         fact->maxfilesize = info.maxfilesize;
     }
-    if (result == 0 && !known && has_layouts(mount, info.by_layouts)) {
+    if (result == 0 && !known && info.by_layouts) {
         mount->why = REACH_LAYOUTS;
         return -EPERM;
     }
@@ -221,6 +219,10 @@ static int contact(struct file_mount *mount)
         mount->why = REACH_ABROAD;
         result = -ENONET;
     }
+    if (result == 0 && kernel_has_layouts(mount)) {
+        mount->why = REACH_LAYOUTS;
+        result = -EPERM;
+    }
     if (result == 0)
         result = hold_fence(mount);
     if (result != 0)
@@ -272,7 +274,7 @@ static void say_failure(const struct file_mount *mount, int result)
         log_error("mount %s: server %s: %s; with fence %s no file of it can be opened now (EIO)",
                   where, server, reach_reason(mount->why), mount->server->conf->fence);
     else if (reach_is_run(mount->why) || mount->why == REACH_NO_MEMORY ||
-             mount->why == REACH_ABROAD)
+             mount->why == REACH_ABROAD || mount->why == REACH_LAYOUTS)
         log_warning("mount %s: %s; the kernel serves files opened now; trying again in %d s", where,
                     reach_reason(mount->why), RETRY_S);
     else if (mount->why == REACH_NO_NAME || mount->why == REACH_NO_LOCAL)
