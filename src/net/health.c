@@ -393,7 +393,7 @@ static int probe(struct net_path *path)
 static bool is_due(struct net_path *path, uint64_t now, uint64_t *due)
 {
     if (path_state(path) == NET_PATH_REFUSED || atomic_load(&path->offline) ||
-        path->server->path_count == 1)
+        !net_server_is_probed(path->server))
         return false;
     bool down = path_state(path) == NET_PATH_DOWN;
     if (!down && (atomic_load(&path->proven) || !atomic_load(&path->server->more_wanted)))
