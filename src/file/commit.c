@@ -437,9 +437,10 @@ int file_fsync(struct file_open *open, int fd)
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->loss_due, true);
-    int loss;
+    int loss = 0;
     /* One that fails tells of it, too. */
-    if (result != -ESTALE && take_loss(inode, open, &loss))
+    bool lost = result != -ESTALE && take_loss(inode, open, &loss);
+    if (lost)
         result = loss;
     if (result == 0)
         file_pages_drop(open, fd, false);
@@ -449,7 +450,10 @@ int file_fsync(struct file_open *open, int fd)
     if (result != -ESTALE && !abroad)
         return (int)file_posix_error(result);
     const char *reason = abroad ? reach_reason(REACH_ABROAD) : "stale handle";
-    return file_inode_demote(inode, open->auth, reason) == -ENONET ? -EIO : fsync_by_kernel(fd);
+    int demoted = file_inode_demote(inode, open->auth, reason);
+    if (lost) /* it is told once */
+        return (int)file_posix_error(loss);
+    return demoted == -ENONET ? -EIO : fsync_by_kernel(fd);
 }
 
 struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth)

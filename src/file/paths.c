@@ -331,12 +331,20 @@ static int probe_elsewhere(struct net_path *path, struct net_address *address, i
     int result = probe_at(path, address, true, false, timeout_ms);
     if (result != 0)
         return result;
-    net_path_move(path, &address->peer);
+    if (!net_path_move(path, &address->peer))
+        return -EHOSTUNREACH;
     file_address_is(server->conf, conf, &address->peer);
     if (file_mount_may_say(mount, "moved", 0))
         log_notice("server %s: path %s leads to %s now", server->conf->name, conf->peer,
                    net_address_text(&address->peer, text));
     return 0;
+}
+
+/* Is nobody there, as far as that tells? Not: we could not ask. */
+static bool is_nobody(int error)
+{
+    return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
+           error == -ENETUNREACH || error == -ECONNRESET;
 }
 
 /* See struct net_server_options. */
@@ -346,8 +354,8 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     net_path_address(path, &address);
     int result = probe_at(path, &address, proven, proven, timeout_ms);
     bool down = atomic_load(&path->state) == NET_PATH_DOWN;
-    bool moved = result != 0 && result != -EAGAIN && proven && down &&
-                 probe_elsewhere(path, &address, timeout_ms) == 0;
+    bool moved =
+        is_nobody(result) && proven && down && probe_elsewhere(path, &address, timeout_ms) == 0;
     return moved ? 0 : result;
 }
 

@@ -110,7 +110,7 @@ static bool others_are_needed(struct ledger_file *file, uint32_t *asked)
 /*
  * The file is on its way, and this process can send nothing. What others have of it in flight is
  * over soon; what is dirty is sent by those who wrote it, as their next call, or their sender,
- * meets the file, or by the agent. 0: nothing is dirty; -ENONET.
+ * meets the file, or by the agent. 0: all is committed; -ENONET.
  */
 static int await_from_abroad(struct ledger_file *file, int longest_ms)
 {
@@ -118,10 +118,11 @@ static int await_from_abroad(struct ledger_file *file, int longest_ms)
     file_async_attend_all();
     for (int i = 0; i < longest_ms && others_are_needed(file, &asked); i += 10)
         sys_nanosleep_ms(10);
-    if (ledger_file_dirty(file) > 0 ||
-        ledger_file_await_writes_for(file, (uint64_t)longest_ms * 1000000) != 0)
+    /* What is not committed may have to be written again, over what the kernel writes. */
+    if (ledger_file_await_writes_for(file, (uint64_t)longest_ms * 1000000) != 0 ||
+        ledger_file_uncommitted(file) > 0)
         return -ENONET;
-    (void)ledger_world_arrived(file); /* else it is when somebody has committed the rest */
+    (void)ledger_world_arrived(file);
     return 0;
 }
 
@@ -189,8 +190,8 @@ static void demote_undo(struct file_inode *inode)
 {
     pthread_mutex_lock(&file_lock);
     atomic_store(&inode->demoted, false);
+    atomic_store(&inode->demoting, false); /* in one: the next that begins has its own */
     pthread_mutex_unlock(&file_lock);
-    atomic_store(&inode->demoting, false);
     file_inode_release(inode);
 }
 
@@ -381,10 +382,11 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
         wait_until_demoted(inode);
     else
         file_inode_follow(inode);
-    if (atomic_load(&inode->demoted))
-        return false;
-    atomic_fetch_add(&inode->busy, calls); /* it stays here, and the server cannot be asked */
-    return true;
+    atomic_fetch_add(&inode->busy, calls); /* first: who demotes it next waits for that */
+    if (!atomic_load(&inode->demoted))
+        return true; /* it stays here, and the server cannot be asked */
+    atomic_fetch_sub(&inode->busy, calls);
+    return false;
 }
 
 /* ---- and back ---- */

@@ -269,11 +269,22 @@ void net_path_address(struct net_path *path, struct net_address *address)
     pthread_mutex_unlock(&path->server->lock);
 }
 
-void net_path_move(struct net_path *path, const struct sockaddr_storage *peer)
+bool net_path_move(struct net_path *path, const struct sockaddr_storage *peer)
 {
-    pthread_mutex_lock(&path->server->lock);
-    path->address.peer = *peer;
-    pthread_mutex_unlock(&path->server->lock);
+    struct net_server *server = path->server;
+    pthread_mutex_lock(&server->lock);
+    bool moves = atomic_load(&path->state) == NET_PATH_DOWN;
+    for (unsigned i = 0; i < server->channel_count; i++)
+        if (server->channels[i]->path == path &&
+            net_channel_is_heard(server->channels[i], path->down_since_ns))
+            moves = false;
+    for (unsigned i = 0; moves && i < server->channel_count; i++)
+        if (server->channels[i]->path == path)
+            atomic_store(&server->channels[i]->turn_over, true);
+    if (moves)
+        path->address.peer = *peer;
+    pthread_mutex_unlock(&server->lock);
+    return moves;
 }
 
 bool net_server_is_at_home(const struct net_server *server)
@@ -406,6 +417,13 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
         else
             net_channel_failed(channel, strerrordesc_np(-fd));
         return fd;
+    }
+    struct net_address now;
+    net_path_address(path, &now);
+    if (memcmp(&now.peer, &address.peer, sizeof(now.peer)) !=
+        0) { /* the path was moved meanwhile */
+        sys_fd_close(fd);
+        return -EAGAIN;
     }
     atomic_store(&channel->failed_ns, 0);
     atomic_store(&server->abroad, false);

@@ -44,9 +44,10 @@ bool net_server_look_abroad(struct net_server *server);
 /* May the calling thread make connections for the server? Asks the kernel. */
 bool net_server_is_at_home(const struct net_server *server);
 
-/* The address of a path now, and another one: connections are made there from now on. */
+/* The address of a path now, and another one: connections are made there from now on. False: the
+ * path is not down any more, or one of its connections was heard since it was said to be. */
 void net_path_address(struct net_path *path, struct net_address *address);
-void net_path_move(struct net_path *path, const struct sockaddr_storage *peer);
+bool net_path_move(struct net_path *path, const struct sockaddr_storage *peer);
 
 /* Is it looked after by a thread of ours when a path fails? */
 static inline bool net_server_is_probed(const struct net_server *server)
