@@ -14,6 +14,8 @@
 
 #define ASK_EVERY_NS UINT64_C(5000000000) /* the resolver, while a path is down */
 
+enum { FORK_WAITS_MS = 10000 };
+
 /* ---- which addresses ---- */
 
 /* The first one becomes this, which need not be among them. */
@@ -177,7 +179,7 @@ struct name {
     struct name *next;
     const struct conf_path *path;
     struct conf_addresses found;
-    uint64_t asked_ns; /* 0: never */
+    uint64_t asked_ns; /* when that was over; 0: it never was */
     bool asking;       /* a thread does */
     unsigned turn, told;
 };
@@ -195,6 +197,7 @@ static void *ask(void *argument)
     if (result == 0)
         name->found = found;
     name->asking = false;
+    name->asked_ns = sys_now_ns();
     pthread_mutex_unlock(&names_lock);
     return NULL;
 }
@@ -235,19 +238,43 @@ bool file_address_next(const struct conf_server *conf, const struct conf_path *p
         elsewhere = name->found.peers[name->turn++ % name->found.count];
         other = !conf_address_equal(&elsewhere, peer);
     }
-    if (ask_now) {
+    if (ask_now)
         name->asking = true;
-        name->asked_ns = sys_now_ns();
-    }
     pthread_mutex_unlock(&names_lock);
     if (ask_now && !sys_thread_start(ask, name, "asking the resolver")) {
         pthread_mutex_lock(&names_lock);
         name->asking = false;
+        name->asked_ns = sys_now_ns();
         pthread_mutex_unlock(&names_lock);
     }
     if (other)
         *peer = elsewhere;
     return other;
+}
+
+/* Under the lock. */
+static bool is_any_asked(void)
+{
+    struct name *name = names;
+    while (name && !name->asking)
+        name = name->next;
+    return name;
+}
+
+void file_addresses_fork_prepare(void)
+{
+    int ms = 0;
+    pthread_mutex_lock(&names_lock);
+    for (; is_any_asked() && ms < FORK_WAITS_MS; ms++) {
+        pthread_mutex_unlock(&names_lock);
+        sys_nanosleep_ms(1);
+        pthread_mutex_lock(&names_lock);
+    }
+}
+
+void file_addresses_fork_parent(void)
+{
+    pthread_mutex_unlock(&names_lock);
 }
 
 void file_addresses_fork_child(void)

@@ -45,6 +45,11 @@ static inline bool file_address_is_name(const struct conf_path *path)
     return conf_address_family(path->peer) == AF_UNSPEC;
 }
 
+/* The resolver has locks in the C library, which a child would find taken for ever if it asked it
+ * then. So a fork waits until it is not asked; for some seconds at most, as another library may
+ * have locked malloc() before. */
+void file_addresses_fork_prepare(void);
+void file_addresses_fork_parent(void);
 void file_addresses_fork_child(void);
 
 #endif

@@ -212,7 +212,7 @@ static void carry_out(struct file_request *request)
             file_read_at(open, request->vectors, request->count, request->length, request->offset);
     file_inode_leave(open->inode);
     /* That would wait for this thread's own call, which finds out by itself. */
-    if (result < 0 && !helping && net_server_is_abroad(open->inode->mount->server->net)) {
+    if (result < 0 && !helping && net_server_look_abroad(open->inode->mount->server->net)) {
         result = file_inode_demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
         result = result == -ENONET ? result : FILE_KERNEL;
     } else if (result == -ESTALE) {

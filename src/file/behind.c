@@ -253,7 +253,7 @@ static uint32_t may_leave(struct file_open *open)
 {
     bool seek = false;
     if (net_server_is_abroad(open->inode->mount->server->net))
-        return 0; /* this process could not send it: the program shall hear of it */
+        return 0; /* this thread could not send it: the program shall hear of it */
     uint32_t user = file_agent_cares(open->inode->mount, open->auth, &seek);
     if (seek)
         kick(&open->inode->mount->server->sender);
@@ -320,7 +320,9 @@ void file_behind_prepare(struct file_mount *mount, int access, int flags)
         atomic_load_explicit(&sender->tried, memory_order_relaxed) ||
         atomic_exchange(&sender->tried, true))
         return;
-    atomic_store(&sender->started, sys_thread_start(send_behind, sender, "writing behind"));
+    bool started = sys_thread_start(send_behind, sender, "writing behind");
+    atomic_store(&sender->started, started);
+    atomic_store(&sender->tried, started); /* else another thread may do so */
 }
 
 void file_behind_forget(void)

@@ -95,7 +95,7 @@ static int commit_once(struct committing *c)
 /* What was acknowledged before the call is on stable storage. -ENONET: nobody can be asked. */
 static int commit_acknowledged(struct committing *c)
 {
-    const struct net_server *net = c->mount->server->net;
+    struct net_server *net = c->mount->server->net;
     unsigned reconnects = atomic_load(&net->reconnects);
     int result = -EAGAIN;
     if (net_server_is_abroad(net))
@@ -446,7 +446,7 @@ int file_fsync(struct file_open *open, int fd)
         file_pages_drop(open, fd, false);
     file_inode_leave(inode);
     stats_file_synced(open->stats, sys_now_ns() - began_ns);
-    bool abroad = result != 0 && net_server_is_abroad(inode->mount->server->net);
+    bool abroad = result != 0 && net_server_look_abroad(inode->mount->server->net);
     if (result != -ESTALE && !abroad)
         return (int)file_posix_error(result);
     const char *reason = abroad ? reach_reason(REACH_ABROAD) : "stale handle";

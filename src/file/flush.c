@@ -89,7 +89,9 @@ static void lose(struct committing *c, const struct ledger_write *write, int err
 
 static void end_badly(struct flushing *flushing, struct file_run *run)
 {
-    int error = run->result == -EAGAIN ? -ETIMEDOUT : (int)file_posix_error(run->result);
+    int error = run->result == -EAGAIN   ? -ETIMEDOUT
+                : run->result == -ENONET ? -ENONET /* others can send it */
+                                         : (int)file_posix_error(run->result);
     bool refused = file_commit_is_refusal(run->result);
     bool one = run->write.record_count == 1 &&
                (run->write.length <= LEDGER_CHUNK || flushing->sending.most == 1);

@@ -27,6 +27,9 @@ enum {
     PAUSE_MS = 20
 };
 
+/* A server that restarts is soon at its address again. */
+#define AWAY_NS UINT64_C(2000000000)
+
 /* ---- mounting ---- */
 
 /* At least 1. */
@@ -318,14 +321,15 @@ static int probe_at(struct net_path *path, const struct net_address *address, bo
 }
 
 /* A path by name that does not answer may have another address by now, or have had several. 0: it
- * leads there from now on. Not with a fence, which is taken at the addresses that there were. */
+ * leads there from now on. Not with a fence, which is taken at the addresses that there were; nor
+ * while another path does what this one did, as a fork may have to wait for the resolver. */
 static int probe_elsewhere(struct net_path *path, struct net_address *address, int timeout_ms)
 {
     const struct file_mount *mount = ready_mount(path->server);
     const struct file_server *server = mount ? mount->server : NULL;
     const struct conf_path *conf = server ? file_address_path(server->conf, address) : NULL;
     char text[INET6_ADDRSTRLEN];
-    if (!conf || server->conf->fence || !file_address_next(server->conf, conf, &address->peer))
+    if (!conf || server->conf->fence || usable_other(path) || !file_address_next(server->conf, conf, &address->peer))
         return -EHOSTUNREACH;
     net_address_set_port(&address->peer, server->nfsport);
     int result = probe_at(path, address, true, false, timeout_ms);
@@ -333,6 +337,7 @@ static int probe_elsewhere(struct net_path *path, struct net_address *address, i
         return result;
     if (!net_path_move(path, &address->peer))
         return -EHOSTUNREACH;
+    rpc_follow_path(path);
     file_address_is(server->conf, conf, &address->peer);
     if (file_mount_may_say(mount, "moved", 0))
         log_notice("server %s: path %s leads to %s now", server->conf->name, conf->peer,
@@ -353,9 +358,8 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     struct net_address address;
     net_path_address(path, &address);
     int result = probe_at(path, &address, proven, proven, timeout_ms);
-    bool down = atomic_load(&path->state) == NET_PATH_DOWN;
-    bool moved =
-        is_nobody(result) && proven && down && probe_elsewhere(path, &address, timeout_ms) == 0;
+    bool moved = is_nobody(result) && proven && net_path_is_down_for(path, AWAY_NS) &&
+                 probe_elsewhere(path, &address, timeout_ms) == 0;
     return moved ? 0 : result;
 }
 
@@ -572,13 +576,13 @@ int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact
     pthread_mutex_lock(&server->lock);
     bool known = server->net != NULL;
     pthread_mutex_unlock(&server->lock);
-    if (result == 0) {
+    if (result == 0)
         mount->why = REACH_NO_MEMORY;
+    if (result == 0 && !known) {
+        result = make_server(server, mount->stats_id, attempt.mounted, addresses);
         file_address_is(server->conf, &server->conf->paths[attempt.mounted],
                         &addresses->paths[attempt.mounted].peer);
     }
-    if (result == 0 && !known)
-        result = make_server(server, mount->stats_id, attempt.mounted, addresses);
     sys_free(addresses);
     return result;
 }

@@ -393,6 +393,7 @@ struct file_mount *file_mount_find(dev_t device, const char *path)
 
 void file_mounts_fork_prepare(void)
 {
+    file_addresses_fork_prepare();
     net_fork_prepare();
     pthread_mutex_lock(&growing);
     for (unsigned i = 0; i < file_mount_count(); i++)
@@ -409,6 +410,7 @@ void file_mounts_fork_parent(void)
         pthread_mutex_unlock(&mounts[i]->lock);
     pthread_mutex_unlock(&growing);
     net_fork_parent();
+    file_addresses_fork_parent();
 }
 
 void file_mounts_end_sessions(void)

@@ -57,6 +57,8 @@ static int renew_root(struct file_mount *mount, const struct rpc_auth *auth)
     struct nfs_fh old = file_mount_root(mount), root;
     struct nfs_attr attr;
     int result = nfs_getattr(&client, &old, &attr);
+    if (result != 0 && !net_server_is_at_home(mount->server->net))
+        return -ENONET; /* another server may be asked here */
     if (result != 0 && sys_now_ns() < mount->retry_ns)
         return result; /* all files of the mount ask, one after the other */
     for (int i = 0; result != 0 && result != -EXDEV && i < ROOT_TRIES; i++) {
@@ -200,8 +202,6 @@ static int renew(struct file_inode *inode, const struct rpc_auth *auth)
 
 int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth)
 {
-    if (!net_server_is_at_home(mount->server->net)) /* another server may be asked here */
-        return -ENONET;
     pthread_mutex_lock(&mount->contact);
     int result = renew_root(mount, auth);
     pthread_mutex_unlock(&mount->contact);

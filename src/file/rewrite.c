@@ -142,5 +142,7 @@ int file_commit_rewrite(struct committing *c, struct ledger_commit *commit)
         log_error("%s: data that the server lost cannot be written again by this process: it has "
                   "no place in the registry",
                   c->path);
+    if (rewriting.bytes > 0 && rewriting.result == -ENONET)
+        return -ENONET; /* others can do it */
     return rewriting.bytes > 0 || next < 0 ? -EIO : 0;
 }

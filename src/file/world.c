@@ -50,15 +50,28 @@ void file_fresh(int fd)
 /* This thread hands a file over, or waits for that: what it carries out meanwhile must not wait. */
 static __thread bool crossing;
 
-static void wait_until_demoted(const struct file_inode *inode)
+/* Is the demotion over that a thread has begun? *demoted: how it ended. */
+static bool is_settled(const struct file_inode *inode, bool *demoted)
 {
+    pthread_mutex_lock(&file_lock);
+    *demoted = atomic_load(&inode->demoted);
+    bool settled = !*demoted || !atomic_load(&inode->demoting);
+    pthread_mutex_unlock(&file_lock);
+    return settled;
+}
+
+/* False: it was not to be. */
+static bool await_demotion(const struct file_inode *inode)
+{
+    bool demoted;
     crossing = true;
-    while (atomic_load(&inode->demoting)) {
+    while (!is_settled(inode, &demoted)) {
         /* The thread that does it may wait for requests of this thread. */
         if (!file_async_help(inode))
             sys_nanosleep_ms(1);
     }
     crossing = false;
+    return demoted;
 }
 
 static bool has_no_name(const struct file_inode *inode)
@@ -126,6 +139,14 @@ static int await_from_abroad(struct ledger_file *file, int longest_ms)
     return 0;
 }
 
+/* What could not be sent or committed is not lost: others can still do it. Nor can this process ask
+ * for another handle, abroad. */
+static bool is_for_others(struct net_server *net, int result)
+{
+    return result == -ENONET || (result == -ESTALE && !net_server_is_at_home(net)) ||
+           net_server_look_abroad(net);
+}
+
 /* Of a file whose calls have failed before nobody waits. */
 static int drain_from_abroad(struct file_inode *inode)
 {
@@ -133,19 +154,17 @@ static int drain_from_abroad(struct file_inode *inode)
     int result = await_from_abroad(&inode->entry, again ? 0 : ABROAD_MS);
     if (result != 0 && !again)
         log_error("%s: calls on it fail in this process, which is in another network namespace "
-                  "than its connections: %llu bytes that were written are not sent yet",
-                  inode->path, (unsigned long long)ledger_file_dirty(&inode->entry));
+                  "than its connections: %llu bytes that were written are not committed yet",
+                  inode->path, (unsigned long long)ledger_file_uncommitted(&inode->entry));
     return result;
 }
 
 /* Nothing of the engine may come over what the kernel writes from now on. 0, or -errno when data
  * was lost by that; a stale handle is for fsync to tell. -ENONET: see file_inode_demote(). */
-static int drain(struct file_inode *inode, const struct rpc_auth *auth)
+static int drain(struct file_inode *inode, const struct rpc_auth *auth, bool nameless)
 {
     /* Nobody opens a file that has no name; and its number will be another file's. */
-    if (has_no_name(inode))
-        file_inode_forget(inode);
-    else
+    if (!nameless)
         ledger_world_leave(&inode->entry,
                            ledger_world_pin(inode->device, inode->inode, inode->reason));
     if (ledger_registry_was_gone())
@@ -154,11 +173,12 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth)
         if (!file_async_help(inode))
             sys_nanosleep_ms(1);
     }
-    const struct net_server *net = inode->mount->server->net;
-    int result = net_server_is_abroad(net) ? -ENONET : file_inode_commit_for_kernel(inode, auth);
+    struct net_server *net = inode->mount->server->net;
+    bool abroad = net_server_look_abroad(net);
+    int result = abroad ? -ENONET : file_inode_commit_for_kernel(inode, auth);
     if (result == 0)
         return 0;
-    if (net_server_is_abroad(net))
+    if (is_for_others(net, result))
         return drain_from_abroad(inode);
     atomic_store(&inode->loss_due, true);
     uint64_t lost = ledger_file_forget(&inode->entry, true);
@@ -185,14 +205,13 @@ static bool demote_begin(struct file_inode *inode, const char *reason)
     return first;
 }
 
-/* It was not to be. */
+/* It was not to be. In one, as another thread may begin a demotion of its own then. */
 static void demote_undo(struct file_inode *inode)
 {
     pthread_mutex_lock(&file_lock);
     atomic_store(&inode->demoted, false);
-    atomic_store(&inode->demoting, false); /* in one: the next that begins has its own */
+    atomic_store(&inode->demoting, false);
     pthread_mutex_unlock(&file_lock);
-    file_inode_release(inode);
 }
 
 int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
@@ -200,19 +219,21 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
     bool first = demote_begin(inode, reason), outer = !crossing;
     int result = 0;
     if (first) {
+        bool nameless = has_no_name(inode);
         crossing = true;
-        result = drain(inode, auth);
+        result = drain(inode, auth, nameless);
         crossing = !outer;
+        if (nameless && result != -ENONET)
+            file_inode_forget(inode);
     } else if (outer) {
-        wait_until_demoted(inode);
-        result = atomic_load(&inode->demoted) ? 0 : -ENONET;
+        result = await_demotion(inode) ? 0 : -ENONET;
     }
     if (result == -ENONET && first)
         demote_undo(inode);
-    else if (result == -ENONET)
+    if (result == -ENONET) {
         file_inode_release(inode);
-    if (result == -ENONET)
         return result;
+    }
     bool managed = false;
     int fd = 0;
     struct file_open *open;
@@ -288,6 +309,50 @@ static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 
+/* Sent later, it would undo what the kernel writes from now on. */
+static void give_up(struct ledger_file *file, const char *path, int result)
+{
+    if (ledger_file_dirty(file) > 0) {
+        uint64_t lost = ledger_file_forget(file, true);
+        ledger_world_arrived(file);
+        log_error("%s: the kernel writes it, and %llu bytes that other processes wrote are not "
+                  "at the server and are lost: %s; an fsync of who had it open fails",
+                  path, (unsigned long long)lost, strerrordesc_np(-result));
+    } else
+        log_error("%s: the kernel writes it while %llu bytes that other processes wrote are "
+                  "not committed: %s; if the server restarts before they are, they are lost, "
+                  "and fsync says so",
+                  path, (unsigned long long)ledger_file_uncommitted(file),
+                  strerrordesc_np(-result));
+}
+
+/* A file of the registry with the number of one that the kernel is to write. 0, or -EIO: it must
+ * not. */
+static int claim(struct ledger_file *file, const char *path)
+{
+    const struct rpc_auth *auth = NULL;
+    struct file_mount *own = file_mount_of_device(file->key.device), *mount = NULL;
+    bool abroad = own && file_mount_is_abroad(own);
+    int result = -ENONET;
+    if (!abroad) {
+        if (ledger_file_uncommitted(file) > 0)
+            mount = file_commit_mount(file, &auth);
+        result = finish_way(mount, auth, file);
+    }
+    if (result == 0)
+        return 0;
+    if (!abroad && !(own && own->server->net && is_for_others(own->server->net, result))) {
+        give_up(file, path, result);
+        return 0;
+    }
+    if (await_from_abroad(file, ABROAD_MS) == 0)
+        return 0;
+    log_error("%s: it cannot be opened for writing in this network namespace: %llu bytes that "
+              "other processes wrote are not committed",
+              path, (unsigned long long)ledger_file_uncommitted(file));
+    return -EIO;
+}
+
 int file_world_claim(const struct stat *status, const char *path, const char *reason)
 {
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
@@ -300,36 +365,10 @@ int file_world_claim(const struct stat *status, const char *path, const char *re
     int refused = 0;
     if (!open || gone)
         tell_others(status->st_dev, status->st_ino, path);
-    if (!open)
-        return 0;
-    while (ledger_file_find(&key, &cursor, &file)) {
+    while (open && ledger_file_find(&key, &cursor, &file)) {
         ledger_world_leave(&file, pinned);
-        const struct rpc_auth *auth = NULL;
-        struct file_mount *mount = file_mount_of_device(status->st_dev);
-        if (mount && file_mount_is_abroad(mount)) {
-            if (await_from_abroad(&file, ABROAD_MS) == 0)
-                continue;
-            log_error("%s: it cannot be opened for writing in this network namespace: other "
-                      "processes have not sent %llu bytes that they wrote",
-                      path, (unsigned long long)ledger_file_dirty(&file));
+        if (claim(&file, path) != 0)
             refused = -EIO;
-            continue;
-        }
-        mount = ledger_file_uncommitted(&file) > 0 ? file_commit_mount(&file, &auth) : NULL;
-        int result = finish_way(mount, auth, &file);
-        /* Sent later, it would undo what the kernel writes from now on. */
-        if (result != 0 && ledger_file_dirty(&file) > 0) {
-            uint64_t lost = ledger_file_forget(&file, true);
-            ledger_world_arrived(&file);
-            log_error("%s: the kernel writes it, and %llu bytes that other processes wrote are not "
-                      "at the server and are lost: %s; an fsync of who had it open fails",
-                      path, (unsigned long long)lost, strerrordesc_np(-result));
-        } else if (result != 0)
-            log_error("%s: the kernel writes it while %llu bytes that other processes wrote are "
-                      "not committed: %s; if the server restarts before they are, they are lost, "
-                      "and fsync says so",
-                      path, (unsigned long long)ledger_file_uncommitted(&file),
-                      strerrordesc_np(-result));
     }
     return refused;
 }
@@ -370,23 +409,20 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
 {
     if (__builtin_expect(net_server_lacks_port(inode->mount->server->net), 0))
         wait_for_port(inode);
-    file_registry_look();
-    atomic_fetch_add(&inode->busy, calls);
-    bool known = atomic_load(&inode->demoted);
-    if (!known && !ledger_world_is_kernel(&inode->entry))
-        return true;
-    atomic_fetch_sub(&inode->busy, calls);
-    if (crossing)
-        return false;
-    if (known)
-        wait_until_demoted(inode);
-    else
-        file_inode_follow(inode);
-    atomic_fetch_add(&inode->busy, calls); /* first: who demotes it next waits for that */
-    if (!atomic_load(&inode->demoted))
-        return true; /* it stays here, and the server cannot be asked */
-    atomic_fetch_sub(&inode->busy, calls);
-    return false;
+    for (bool stays = false, again = false;; again = true) {
+        file_registry_look();
+        atomic_fetch_add(&inode->busy, calls); /* first: who demotes it waits for that */
+        bool known = atomic_load(&inode->demoted);
+        if (!known && (stays || !ledger_world_is_kernel(&inode->entry)))
+            return true;
+        atomic_fetch_sub(&inode->busy, calls);
+        if (crossing)
+            return false;
+        if (known ? await_demotion(inode) : file_inode_follow(inode) != -ENONET)
+            return false;
+        /* Else it can go there now, as other threads have connections again. */
+        stays = again || net_server_look_abroad(inode->mount->server->net);
+    }
 }
 
 /* ---- and back ---- */

@@ -13,6 +13,7 @@
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
+#include "sys/thread.h"
 
 enum {
     PAUSE_FIRST_MS = 100,
@@ -90,6 +91,7 @@ int net_server_create(const struct net_server_options *options, const struct net
     server->path_count = count;
     pthread_mutex_init(&server->lock, NULL);
     server->home = options->hidden ? 0 : sys_network_namespace(); /* a probe is made where it is */
+    sys_thread_stay(server->home);
     for (unsigned i = 0; i < count; i++) {
         struct net_path *path = &server->paths[i];
         path->server = server;
@@ -269,22 +271,64 @@ void net_path_address(struct net_path *path, struct net_address *address)
     pthread_mutex_unlock(&path->server->lock);
 }
 
+/* Under server->lock. */
+static bool is_down_for(const struct net_path *path, uint64_t least_ns)
+{
+    const struct net_server *server = path->server;
+    bool down = atomic_load(&path->state) == NET_PATH_DOWN &&
+                sys_now_ns() - path->down_since_ns >= least_ns;
+    for (unsigned i = 0; i < server->channel_count && down; i++)
+        down = server->channels[i]->path != path ||
+               !net_channel_is_heard(server->channels[i], path->down_since_ns);
+    return down;
+}
+
+bool net_path_is_down_for(struct net_path *path, uint64_t least_ns)
+{
+    pthread_mutex_lock(&path->server->lock);
+    bool down = is_down_for(path, least_ns);
+    pthread_mutex_unlock(&path->server->lock);
+    return down;
+}
+
 bool net_path_move(struct net_path *path, const struct sockaddr_storage *peer)
 {
-    struct net_server *server = path->server;
-    pthread_mutex_lock(&server->lock);
-    bool moves = atomic_load(&path->state) == NET_PATH_DOWN;
-    for (unsigned i = 0; i < server->channel_count; i++)
-        if (server->channels[i]->path == path &&
-            net_channel_is_heard(server->channels[i], path->down_since_ns))
-            moves = false;
-    for (unsigned i = 0; moves && i < server->channel_count; i++)
-        if (server->channels[i]->path == path)
-            atomic_store(&server->channels[i]->turn_over, true);
+    pthread_mutex_lock(&path->server->lock);
+    bool moves = is_down_for(path, 0);
     if (moves)
         path->address.peer = *peer;
-    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_unlock(&path->server->lock);
     return moves;
+}
+
+static bool same_peer(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0; /* one is a copy of the other, if they are the same */
+}
+
+bool net_channel_is_astray(const struct net_channel *channel)
+{
+    struct net_server *server = channel->server;
+    pthread_mutex_lock(&server->lock);
+    bool astray = atomic_load(&channel->fd) >= 0 &&
+                  !same_peer(&channel->peer, &channel->path->address.peer);
+    pthread_mutex_unlock(&server->lock);
+    return astray;
+}
+
+/* Its connection is to that address. False: the path is at another one by now. */
+static bool channel_opened(struct net_channel *channel, int fd, const struct sockaddr_storage *peer)
+{
+    struct net_server *server = channel->server;
+    pthread_mutex_lock(&server->lock);
+    bool there = same_peer(&channel->path->address.peer, peer);
+    if (there) {
+        channel->moved = channel->moved || !same_peer(&channel->peer, peer);
+        channel->peer = *peer;
+        atomic_store(&channel->fd, fd);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return there;
 }
 
 bool net_server_is_at_home(const struct net_server *server)
@@ -311,10 +355,12 @@ static void say_abroad(const struct net_server *server)
                     server->name);
 }
 
-/* Calls go over another connection, if there is one. */
+/* Calls go over another connection, if there is one, be it of another path. */
 static int refuse_abroad(struct net_channel *channel)
 {
     atomic_store(&channel->failed_ns, sys_now_ns());
+    if (!net_channel_has_sister(channel) && net_path_has_other(channel->path))
+        net_path_failed(channel->path, "it cannot be made in another network namespace");
     if (net_server_look_abroad(channel->server))
         say_abroad(channel->server);
     return -ENONET;
@@ -418,13 +464,6 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
             net_channel_failed(channel, strerrordesc_np(-fd));
         return fd;
     }
-    struct net_address now;
-    net_path_address(path, &now);
-    if (memcmp(&now.peer, &address.peer, sizeof(now.peer)) !=
-        0) { /* the path was moved meanwhile */
-        sys_fd_close(fd);
-        return -EAGAIN;
-    }
     atomic_store(&channel->failed_ns, 0);
     atomic_store(&server->abroad, false);
     /* Wakes the reader now and then, to look after calls that stay unanswered. */
@@ -435,13 +474,14 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
                    sizeof(unacknowledged_ms));
     struct sockaddr_storage local;
     channel->local_port = net_local_port(fd, &local);
-    channel->moved = memcmp(&local, &channel->local, sizeof(local)) != 0 ||
-                     memcmp(&address.peer, &channel->peer, sizeof(address.peer)) != 0;
+    channel->moved = memcmp(&local, &channel->local, sizeof(local)) != 0;
     channel->local = local;
-    channel->peer = address.peer;
     note_port(server, path, channel->local_port, how.policy);
     channel->connected_ns = sys_now_ns();
-    channel->fd = fd;
+    if (!channel_opened(channel, fd, &address.peer)) {
+        sys_fd_close(fd);
+        return -EAGAIN;
+    }
     net_ports_tried(server, tried);
     if (!first) {
         stats_add(&channel->stats->reconnects, 1);

@@ -30,24 +30,29 @@ struct net_channel *net_path_channel(struct net_path *path, size_t bytes);
  * as servers queue on a connection, and is not left to calls that are shorter. */
 bool net_channel_has_room(const struct net_channel *channel, size_t bytes);
 
-/*
- * This process, or the thread that wanted a connection last, went to another network namespace
- * (unshare(2), setns(2)) and has no connection to go on with. There the server's address may lead
- * to another server, or nowhere: no connection is made, and calls fail with -ENONET. One load.
- */
-static inline bool net_server_is_abroad(const struct net_server *server)
-{
-    return atomic_load_explicit(&server->abroad, memory_order_relaxed);
-}
-/* Looks whether it is so, for the calling thread. Asks the kernel if there is no connection. */
-bool net_server_look_abroad(struct net_server *server);
-/* May the calling thread make connections for the server? Asks the kernel. */
+/* May the calling thread make connections for the server? Not in another network namespace than
+ * the server was first used in (unshare(2), setns(2)): there its address may lead to another
+ * server, or nowhere. Then connecting fails with -ENONET. Asks the kernel. */
 bool net_server_is_at_home(const struct net_server *server);
+/* It may not, and there is no connection to go on with. Asks the kernel if there is none. */
+bool net_server_look_abroad(struct net_server *server);
+/* The same, where calls go well in general: one load, if no thread was in want of a connection
+ * since the last one was made. */
+static inline bool net_server_is_abroad(struct net_server *server)
+{
+    return __builtin_expect(atomic_load_explicit(&server->abroad, memory_order_relaxed), false) &&
+           net_server_look_abroad(server);
+}
 
-/* The address of a path now, and another one: connections are made there from now on. False: the
- * path is not down any more, or one of its connections was heard since it was said to be. */
+/* The address of a path now. */
 void net_path_address(struct net_path *path, struct net_address *address);
+/* It is down since so long, and no connection of it was heard since. */
+bool net_path_is_down_for(struct net_path *path, uint64_t least_ns);
+/* Another address of it: connections are made there from now on, and rpc_follow_path() gives up
+ * others. False: it is not down any more. */
 bool net_path_move(struct net_path *path, const struct sockaddr_storage *peer);
+/* The connection is to another address than the path has now. */
+bool net_channel_is_astray(const struct net_channel *channel);
 
 /* Is it looked after by a thread of ours when a path fails? */
 static inline bool net_server_is_probed(const struct net_server *server)

@@ -456,6 +456,19 @@ bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms)
     return answers;
 }
 
+void rpc_follow_path(struct net_path *path)
+{
+    unsigned count = atomic_load(&path->server->channel_count);
+    for (unsigned i = 0; i < count; i++) {
+        struct net_channel *channel = path->server->channels[i];
+        struct rpc_transport *transport = rpc_transport_of(channel);
+        pthread_mutex_lock(&transport->lock);
+        if (channel->path == path && net_channel_is_astray(channel))
+            rpc_connection_lost(transport);
+        pthread_mutex_unlock(&transport->lock);
+    }
+}
+
 static bool is_own(const struct rpc_call *call)
 {
     for (const struct rpc_owned *own = rpc_owned; own; own = own->outer) {

@@ -253,6 +253,9 @@ void rpc_after_fork(struct net_server *server);
  * net_server_options). */
 bool rpc_close_idle(struct net_channel *channel, uint64_t idle_ns);
 
+/* The path was moved (net_path_move()): its connections to the address before are given up. */
+void rpc_follow_path(struct net_path *path);
+
 /* Does the channel answer a ping? (struct net_server_options) */
 bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms);
 

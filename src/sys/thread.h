@@ -3,6 +3,7 @@
 #define SYS_THREAD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Starts a detached thread with a small stack and all signals blocked. `function` begins with
@@ -24,6 +25,10 @@ bool sys_thread_alone(void);
 
 /* In the child of fork(), which has no thread of ours. */
 void sys_thread_fork_child(void);
+
+/* From the first call on none is started in another network namespace than this one (0: any): they
+ * would be born there, and could connect to nothing. */
+void sys_thread_stay(uint64_t network);
 
 /* None can be started from now on: in a child that libc did not fork, whose malloc() another thread
  * of the parent may have locked. */
