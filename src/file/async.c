@@ -199,10 +199,23 @@ static bool call_again(struct file_request *request)
 /* This thread is in a call that uses the engine: see file_async_help(). */
 static __thread bool helping;
 
+/* This thread has no connection. The kernel has the file from now on, and the request with it. */
+static ssize_t hand_over(const struct file_request *request)
+{
+    const struct file_open *open = request->open;
+    int result = file_inode_demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
+    return result == -ENONET ? result : FILE_KERNEL;
+}
+
 static void carry_out(struct file_request *request)
 {
     struct file_open *open = request->open;
+    bool ahead = request->operation == FILE_READ_AHEAD;
     ssize_t result = -EAGAIN;
+    if (request->stranded) {
+        file_request_done(request, hand_over(request));
+        return;
+    }
     if (call_again(request))
         return;
     if (request->operation == FILE_WRITE)
@@ -211,12 +224,15 @@ static void carry_out(struct file_request *request)
         result =
             file_read_at(open, request->vectors, request->count, request->length, request->offset);
     file_inode_leave(open->inode);
-    /* That would wait for this thread's own call, which finds out by itself. */
-    if (result < 0 && !helping && net_server_look_abroad(open->inode->mount->server->net)) {
-        result = file_inode_demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
-        result = result == -ENONET ? result : FILE_KERNEL;
+    if (result < 0 && !ahead && net_server_look_abroad(open->inode->mount->server->net)) {
+        if (helping) { /* that would wait for this thread's own call */
+            request->stranded = true;
+            trouble(request);
+            return;
+        }
+        result = hand_over(request);
     } else if (result == -ESTALE) {
-        if (!helping)
+        if (!helping) /* likewise; it finds out by itself */
             file_inode_demote(open->inode, open->auth, "stale handle");
         result = FILE_KERNEL;
     }
@@ -233,7 +249,8 @@ static const struct choice everything;
 
 static bool chosen(const struct file_request *request, const struct choice *choice)
 {
-    return (!choice->writes || request->operation == FILE_WRITE) &&
+    return !(helping && request->stranded) &&
+           (!choice->writes || request->operation == FILE_WRITE) &&
            (!choice->inode || request->open->inode == choice->inode);
 }
 

@@ -329,7 +329,8 @@ static int probe_elsewhere(struct net_path *path, struct net_address *address, i
     const struct file_server *server = mount ? mount->server : NULL;
     const struct conf_path *conf = server ? file_address_path(server->conf, address) : NULL;
     char text[INET6_ADDRSTRLEN];
-    if (!conf || server->conf->fence || usable_other(path) || !file_address_next(server->conf, conf, &address->peer))
+    if (!conf || server->conf->fence || usable_other(path) ||
+        !file_address_next(server->conf, conf, &address->peer))
         return -EHOSTUNREACH;
     net_address_set_port(&address->peer, server->nfsport);
     int result = probe_at(path, address, true, false, timeout_ms);

@@ -29,9 +29,10 @@
 enum {
     OTHERS_MS = 100,     /* for calls of processes that cannot be asked */
     COMMITTED_MS = 5000, /* for who can commit where this process cannot */
-    DIRTY_MS = 10000,    /* for who can send where this process cannot, */
-    ABROAD_MS = 3000     /* as it is abroad */
+    DIRTY_MS = 10000     /* for who can send where this process cannot */
 };
+
+unsigned file_world_abroad_ms = 3000;
 
 static const char other_process[] = "another process uses the kernel for it";
 
@@ -125,14 +126,15 @@ static bool others_are_needed(struct ledger_file *file, uint32_t *asked)
  * over soon; what is dirty is sent by those who wrote it, as their next call, or their sender,
  * meets the file, or by the agent. 0: all is committed; -ENONET.
  */
-static int await_from_abroad(struct ledger_file *file, int longest_ms)
+static int await_from_abroad(struct ledger_file *file, unsigned longest_ms)
 {
+    uint64_t held_ns = longest_ms > 0 ? ledger_hold_ns() : 0;
     uint32_t asked = 0;
     file_async_attend_all();
-    for (int i = 0; i < longest_ms && others_are_needed(file, &asked); i += 10)
+    for (; longest_ms > 10 && others_are_needed(file, &asked); longest_ms -= 10)
         sys_nanosleep_ms(10);
     /* What is not committed may have to be written again, over what the kernel writes. */
-    if (ledger_file_await_writes_for(file, (uint64_t)longest_ms * 1000000) != 0 ||
+    if (ledger_file_await_writes_for(file, longest_ms * UINT64_C(1000000) + held_ns) != 0 ||
         ledger_file_uncommitted(file) > 0)
         return -ENONET;
     (void)ledger_world_arrived(file);
@@ -151,7 +153,7 @@ static bool is_for_others(struct net_server *net, int result)
 static int drain_from_abroad(struct file_inode *inode)
 {
     bool again = atomic_exchange(&inode->awaited, true);
-    int result = await_from_abroad(&inode->entry, again ? 0 : ABROAD_MS);
+    int result = await_from_abroad(&inode->entry, again ? 0 : file_world_abroad_ms);
     if (result != 0 && !again)
         log_error("%s: calls on it fail in this process, which is in another network namespace "
                   "than its connections: %llu bytes that were written are not committed yet",
@@ -345,7 +347,7 @@ static int claim(struct ledger_file *file, const char *path)
         give_up(file, path, result);
         return 0;
     }
-    if (await_from_abroad(file, ABROAD_MS) == 0)
+    if (await_from_abroad(file, file_world_abroad_ms) == 0)
         return 0;
     log_error("%s: it cannot be opened for writing in this network namespace: %llu bytes that "
               "other processes wrote are not committed",

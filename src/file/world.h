@@ -4,6 +4,10 @@
 
 #include "file/inode.h"
 
+/* How long who is abroad (net_server_is_abroad()) waits until others have sent and committed what
+ * they wrote. Tests change it. */
+extern unsigned file_world_abroad_ms;
+
 /* Moves the file to the kernel's world: see file_demote(). The caller is not between enter and
  * leave. -ENONET: it stays here, as this process is abroad (net_server_is_abroad()) and others have
  * not sent what they wrote; that would undo what the kernel writes. */

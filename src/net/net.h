@@ -152,7 +152,7 @@ struct net_server {
     _Atomic bool privileged;     /* the last connection came from a port below 1024 */
     _Atomic unsigned reconnects; /* connections that took the place of others */
     uint64_t home;               /* the network namespace that it was made in; 0: not known */
-    _Atomic bool abroad; /* a thread found it so: net_server_is_abroad() */
+    _Atomic bool abroad;         /* a thread found it so: net_server_is_abroad() */
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];
 

@@ -310,8 +310,8 @@ bool net_channel_is_astray(const struct net_channel *channel)
 {
     struct net_server *server = channel->server;
     pthread_mutex_lock(&server->lock);
-    bool astray = atomic_load(&channel->fd) >= 0 &&
-                  !same_peer(&channel->peer, &channel->path->address.peer);
+    bool astray =
+        atomic_load(&channel->fd) >= 0 && !same_peer(&channel->peer, &channel->path->address.peer);
     pthread_mutex_unlock(&server->lock);
     return astray;
 }

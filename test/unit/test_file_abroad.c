@@ -1,8 +1,13 @@
 /* Processes and threads in another network namespace than the connections were made in. */
 #include <pthread.h>
 #include <sched.h>
+#include <sys/ptrace.h>
 
-#include "file_scene.h"
+#include "async_scene.h"
+#include "file/world.h"
+#include "ledger/uncommitted.h"
+#include "net/pool.h"
+#include "rounds.h"
 
 enum { BYTES = 8192 };
 
@@ -18,8 +23,8 @@ enum { BYTES = 8192 };
     }                                            \
     static void name##_engine(void)
 
-#define NOW    "write_behind_max = 0;"
-#define BEHIND "write_behind_max = 16777216;"
+#define NOW    "write_behind_max = 0; failover_hold = 0.1;"
+#define BEHIND "write_behind_max = 16777216; failover_hold = 0.1;"
 
 static void go_abroad(void)
 {
@@ -112,6 +117,7 @@ ABROAD_TEST(what_a_child_writes_comes_after_what_its_parent_has_not_sent, BEHIND
 static void fails(int fd)
 {
     char byte = 0, path[SCENE_PATH];
+    file_world_abroad_ms = 100;
     CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
     CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
@@ -178,6 +184,201 @@ ABROAD_TEST(one_thread_leaves_the_others_their_connections, NOW)
     server_do(FILE_SERVER_RESET);
     engine_expect(fd, BYTES, 0, 2);
     CHECK(file_is_managed(fd));
+}
+
+/* What the other thread found is nothing to this one, which has connections. */
+ABROAD_TEST(a_thread_at_home_is_told_its_own_errors, NOW)
+{
+    char byte = 0;
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = engine_begin(fd);
+    atomic_store(&open->inode->mount->server->net->abroad, true);
+    engine_end(open);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -ENOSPC);
+    CHECK(file_is_managed(fd));
+}
+
+static bool has_sender(void)
+{
+    return atomic_load(&file_mount_at(0)->server->sender.started);
+}
+
+static void *opens_abroad(void *unused)
+{
+    go_abroad();
+    engine_adopt("f", O_RDWR);
+    CHECK(!has_sender());
+    return unused;
+}
+
+ABROAD_TEST(no_thread_of_ours_begins_abroad, BEHIND)
+{
+    pthread_t thread;
+    engine_adopt("f", O_RDONLY);
+    CHECK_EQUAL(pthread_create(&thread, NULL, opens_abroad, NULL), 0);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    engine_adopt("f", O_RDWR);
+    CHECK(has_sender());
+}
+
+/* ---- what only others can do ---- */
+
+static void is_told_it_cannot(int fd)
+{
+    char byte = 0;
+    file_world_abroad_ms = 100;
+    go_abroad();
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+}
+
+/* It would be written again over what the child writes, if the server lost it. */
+ABROAD_TEST(what_is_not_committed_keeps_a_child_from_the_kernel, NOW)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BYTES, 0, 2);
+    run_child(is_told_it_cannot, fd);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BYTES, 0, 2);
+}
+
+static void finds_a_loss(int fd)
+{
+    struct file_open *open = engine_begin(fd);
+    atomic_store(&open->inode->loss_due, true);
+    engine_end(open);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK(!file_is_managed(fd));
+    CHECK_EQUAL(engine_kernel_fsync(fd), 0);
+}
+
+ABROAD_TEST(a_loss_is_told_by_the_fsync_that_hands_the_file_over, NOW)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    go_abroad();
+    run_child(finds_a_loss, fd);
+}
+
+static void stays_known(int fd)
+{
+    char byte = 0;
+    file_world_abroad_ms = 100;
+    struct file_open *open = engine_begin(fd);
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
+    CHECK(!open->inode->forgotten);
+    engine_end(open);
+}
+
+ABROAD_TEST(a_file_without_a_name_that_stays_is_not_forgotten, NOW)
+{
+    char path[SCENE_PATH];
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BYTES, 0, 2);
+    scene_file_path(path, "f");
+    CHECK_EQUAL(unlink(path), 0);
+    go_abroad();
+    run_child(stays_known, fd);
+}
+
+/* ---- several threads ---- */
+
+static void *tries_to_write(void *fd)
+{
+    uint8_t byte = 0;
+    for (int i = 0; i < (int)rounds_of(200); i++)
+        CHECK_EQUAL(engine_write(*(int *)fd, &byte, 1, 0), -EIO);
+    return NULL;
+}
+
+static void many_try(int fd)
+{
+    pthread_t threads[4];
+    file_world_abroad_ms = 0;
+    for (int i = 0; i < 4; i++)
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, tries_to_write, &fd), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+}
+
+/* One finds that the file cannot go there while another begins to move it. */
+ABROAD_TEST(none_of_many_threads_comes_to_the_kernel_too_early, NOW)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BYTES, 0, 2);
+    go_abroad();
+    run_child(many_try, fd);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BYTES, 0, 2);
+}
+
+static bool traced_byte(pid_t pid, const void *address)
+{
+    long word = ptrace(PTRACE_PEEKDATA, pid, address, 0);
+    return *(const uint8_t *)&word;
+}
+
+/* Tries it, the second time instruction by instruction. */
+static void tries_in_steps(int fd)
+{
+    char byte = 0;
+    go_abroad();
+    file_world_abroad_ms = 0;
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
+    CHECK_EQUAL(ptrace(PTRACE_TRACEME, 0, 0, 0), 0);
+    raise(SIGSTOP);
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
+}
+
+/* Who begins a demotion when one was undone has it to himself: the end of that one is in one. */
+ABROAD_TEST(a_demotion_is_undone_in_one, NOW)
+{
+    int fd = engine_adopt("f", O_RDWR), status;
+    bool demoting = false, before;
+#ifndef __x86_64__
+    return;
+#endif
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        return; /* every instruction is slow */
+    engine_put(fd, BYTES, 0, 2);
+    struct file_open *open = engine_begin(fd);
+    const struct file_inode *inode = open->inode;
+    pid_t pid = engine_fork();
+    if (pid == 0) {
+        tries_in_steps(fd);
+        _exit(0);
+    }
+    unsigned undone = 0;
+    while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+        before = demoting;
+        demoting = traced_byte(pid, &inode->demoting);
+        undone += before && !demoting;
+        if (!traced_byte(pid, &file_lock.__data.__lock))
+            CHECK(!demoting || traced_byte(pid, &inode->demoted));
+        CHECK_EQUAL(ptrace(PTRACE_SINGLESTEP, pid, 0, 0), 0);
+    }
+    CHECK_EQUAL(status, 0);
+    CHECK(undone > 0);
+    engine_end(open);
+}
+
+/* ---- asynchronous requests ---- */
+
+ABROAD_TEST(a_request_in_flight_is_left_to_the_kernel_too, NOW)
+{
+    int fd = lane_open(DISK);
+    server_hold(NFS3_PROC_READ);
+    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+    submit(0, 1);
+    server_wait_held(1);
+    go_abroad();
+    server_do(FILE_SERVER_RESET);
+    server_release();
+    CHECK_EQUAL(engine_write(fd, jobs[0].data, 1, BLOCK), 1);
+    CHECK(!file_is_managed(fd));
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, FILE_KERNEL);
 }
 
 int main(void)
