@@ -502,9 +502,9 @@ void file_received(int fd, int flags)
     opened(fd, flags & ~(O_CREAT | O_TRUNC), false, reason_for_kernel(fd));
 }
 
-void file_opened_for_kernel(int fd, int flags, const char *reason)
+int file_opened_for_kernel(int fd, int flags, const char *reason)
 {
-    opened(fd, flags, false, reason);
+    return opened(fd, flags, false, reason);
 }
 
 /* ---- descriptors that came over exec ---- */

@@ -126,8 +126,9 @@ int file_opened(int fd, int flags);
 void file_received(int fd, int flags);
 
 /* Like file_opened(), for a descriptor that must stay with the kernel, e.g. fopen(): `reason` is
- * recorded. If it can write the file that moves to the kernel's world, as by file_demote(). */
-void file_opened_for_kernel(int fd, int flags, const char *reason);
+ * recorded. If it can write the file that moves to the kernel's world, as by file_demote(). 0, or
+ * -EIO: that cannot be, and the kernel must not write it. */
+int file_opened_for_kernel(int fd, int flags, const char *reason);
 
 /*
  * Before the kernel closes or replaces `fd` (close, dup2 onto it, close_range): COMMITs if it was
@@ -151,7 +152,8 @@ void file_write_out(struct file_open *open, off_t offset, off_t length, bool wai
 /*
  * Moves the file to the kernel's world: the descriptors of it that processes of this host have are
  * the kernel's alone from now on; what any of them wrote is committed before this returns. It comes
- * back when all of them have ended. No-op on unmanaged descriptors. 0, or -errno of the COMMIT.
+ * back when all of them have ended. No-op on unmanaged descriptors. 0, or -errno of the COMMIT; or
+ * -EIO, and it is managed still: the kernel must not write the file now, see file/world.h.
  */
 int file_demote(int fd, const char *reason);
 

@@ -92,7 +92,7 @@ void file_world_await_others(dev_t device, ino_t number, const char *path)
     }
     if (i >= DIRTY_MS)
         log_error("%s: the kernel serves it while data that other processes wrote is not at the "
-                  "server: they do not send it, and this process cannot use the registry",
+                  "server: they do not send it, and this process cannot",
                   path);
 }
 

@@ -90,8 +90,7 @@ PRELOAD_EXPORT int dup(int fd)
     if (PRELOAD_UNLIKELY(sys_fd_is_ours(fd)) && !sys_critical_inside())
         return preload_fail(EBADF);
     int result = PRELOAD_REAL(dup)(fd);
-    preload_duplicated(fd, result);
-    return result;
+    return preload_duplicated(fd, result);
 }
 
 /*
@@ -117,8 +116,7 @@ PRELOAD_EXPORT int dup2(int from, int to)
     if (!may_replace(from, to))
         return -1;
     int result = PRELOAD_REAL(dup2)(from, to);
-    preload_duplicated(from, result);
-    return result;
+    return preload_duplicated(from, result);
 }
 
 PRELOAD_EXPORT int dup3(int from, int to, int flags)
@@ -128,6 +126,5 @@ PRELOAD_EXPORT int dup3(int from, int to, int flags)
     if (!may_replace(from, to))
         return -1;
     int result = PRELOAD_REAL(dup3)(from, to, flags);
-    preload_duplicated(from, result);
-    return result;
+    return preload_duplicated(from, result);
 }

@@ -53,7 +53,7 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
     if (result == 0 && preload_managed(fd) && is_lock(command, argument))
         managed_locked(fd);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
-        preload_duplicated(fd, result);
+        return preload_duplicated(fd, result);
     return result;
 }
 

@@ -204,10 +204,7 @@ static int adopt(int fd, int flags, int (*into)(int fd, int flags))
         return 0;
     struct preload_stay stay = preload_stay_begin();
     note_descriptor(fd);
-    if (fd <= STDERR_FILENO)
-        file_opened_for_kernel(fd, flags, "standard descriptor");
-    else
-        result = into(fd, flags);
+    result = into(fd, flags);
     if (file_is_managed(fd)) {
         preload_signal_guard();
         preload_raw_look();
@@ -218,15 +215,26 @@ static int adopt(int fd, int flags, int (*into)(int fd, int flags))
     return result;
 }
 
+static const char standard[] = "standard descriptor";
+
+static int opened(int fd, int flags)
+{
+    return fd <= STDERR_FILENO ? file_opened_for_kernel(fd, flags, standard)
+                               : file_opened(fd, flags);
+}
+
 PRELOAD_SLOW int preload_adopt(int fd, int flags)
 {
-    int result = adopt(fd, flags, file_opened);
+    int result = adopt(fd, flags, opened);
     return result == 0 ? fd : result;
 }
 
 static int received(int fd, int flags)
 {
-    file_received(fd, flags);
+    if (fd <= STDERR_FILENO)
+        (void)file_opened_for_kernel(fd, flags, standard);
+    else
+        file_received(fd, flags);
     return 0;
 }
 
@@ -235,21 +243,28 @@ PRELOAD_SLOW void preload_receive(int fd, int flags)
     adopt(fd, flags, received);
 }
 
-void preload_duplicated(int from, int to)
+int preload_duplicated(int from, int to)
 {
     if (to < 0 || from == to)
-        return;
+        return to;
     if (!preload_managed(from)) {
         if (preload_managed(to))
             preload_forget(to);
-        return;
+        return to;
     }
     struct preload_stay stay = preload_stay_begin();
     note_descriptor(to);
     file_duplicated(from, to);
-    if (preload_is_stream(to))
-        file_demote_stream(to, to <= STDERR_FILENO ? "standard descriptor" : "stdio");
+    int result = preload_is_stream(to)
+                     ? file_demote_stream(to, to <= STDERR_FILENO ? standard : "stdio")
+                     : 0;
+    bool stays = result < 0 && file_is_managed(to);
+    if (stays) {
+        file_closing(to);
+        sys_close(to);
+    }
     preload_stay_end(stay);
+    return stays ? preload_fail(-result) : to;
 }
 
 static int demote(int fd, const char *reason, int (*how)(int fd, const char *reason))

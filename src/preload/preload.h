@@ -233,8 +233,9 @@ static inline void preload_opening(int dirfd, const char *path, int flags)
         preload_truncating(dirfd, path);
 }
 
-/* After the kernel duplicated `from`. errno is kept. */
-void preload_duplicated(int from, int to);
+/* After the kernel duplicated `from`. The result, with errno kept; or -1 and errno: libc's streams
+ * would write there, and cannot now. */
+int preload_duplicated(int from, int to);
 
 /* The descriptor goes to the kernel for good. 0, or -1 and errno when its data could not be
  * committed. No-op on unmanaged descriptors. */

@@ -57,21 +57,26 @@ static int flags_of_mode(const char *mode)
     }
 }
 
-/* errno is kept. */
+/* errno is kept; but NULL and errno if the kernel must not write the file now. */
 static FILE *opened_stream(FILE *stream, const char *mode)
 {
     if (stream == NULL)
         return NULL;
-    int saved = errno;
+    int saved = errno, result = 0;
     int fd = fileno(stream);
     set_stream(fd, true);
     if (fd >= 0 && preload_active()) {
         struct preload_stay stay = preload_stay_begin();
-        file_opened_for_kernel(fd, flags_of_mode(mode), "stdio");
+        result = file_opened_for_kernel(fd, flags_of_mode(mode), "stdio");
         preload_stay_end(stay);
     }
     errno = saved;
-    return stream;
+    if (result == 0)
+        return stream;
+    set_stream(fd, false);
+    PRELOAD_REAL(fclose)(stream);
+    errno = -result;
+    return NULL;
 }
 
 PRELOAD_EXPORT FILE *fopen(const char *path, const char *mode)
@@ -114,8 +119,8 @@ PRELOAD_EXPORT int fclose(FILE *stream)
 
 PRELOAD_EXPORT void backtrace_symbols_fd(void *const *addresses, int count, int fd)
 {
-    (void)preload_demote_stream(fd);
-    PRELOAD_REAL(backtrace_symbols_fd)(addresses, count, fd);
+    if (preload_demote_stream(fd) == 0)
+        PRELOAD_REAL(backtrace_symbols_fd)(addresses, count, fd);
 }
 
 PRELOAD_EXPORT int vdprintf(int fd, const char *format, va_list arguments)

@@ -95,8 +95,8 @@ static void watch_if_needed(void)
 
 void sys_thread_stay(uint64_t here)
 {
-    uint64_t before = 0;
-    atomic_compare_exchange_strong(&network, &before, here);
+    if (here)
+        atomic_store(&network, here);
 }
 
 /* A thread begins in the network namespace of who starts it. */

@@ -26,8 +26,8 @@ bool sys_thread_alone(void);
 /* In the child of fork(), which has no thread of ours. */
 void sys_thread_fork_child(void);
 
-/* From the first call on none is started in another network namespace than this one (0: any): they
- * would be born there, and could connect to nothing. */
+/* From now on none is started in another network namespace than this one (0: no change): it would
+ * be born there, and could connect to nothing. */
 void sys_thread_stay(uint64_t network);
 
 /* None can be started from now on: in a child that libc did not fork, whose malloc() another thread

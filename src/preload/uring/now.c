@@ -113,39 +113,48 @@ bool uring_source_managed(struct uring *record, const struct io_uring_sqe *sqe)
     return file_is_managed(sqe->splice_fd_in);
 }
 
-static void demote_slot(struct uring *record, unsigned slot)
+/* False: it stays the engine's. */
+static bool demote(int fd, const char *reason)
+{
+    return file_demote(fd, reason) == 0 || !file_is_managed(fd);
+}
+
+static bool demote_slot(struct uring *record, unsigned slot)
 {
     int fd;
     struct file_open *open = uring_files_get(record, slot, &fd);
     if (!open)
-        return;
-    file_demote(fd, "passed to another ring");
+        return true;
+    bool gone = demote(fd, "passed to another ring");
     file_put(open);
+    return gone;
 }
 
 /* Descriptors that are registered by a request of the ring: the table is not followed that far. */
-static void files_update(struct uring *record, const struct io_uring_sqe *sqe)
+static bool files_update(struct uring *record, const struct io_uring_sqe *sqe)
 {
     const int *files = (const int *)(uintptr_t)sqe->addr;
     for (unsigned i = 0; i < sqe->len; i++) {
         int fd;
         if (copy_in(&fd, files + i, sizeof(fd)) < 0)
-            return;
-        if (file_is_managed(fd))
-            file_demote(fd, "registered by a request of a ring");
+            return true;
+        if (file_is_managed(fd) && !demote(fd, "registered by a request of a ring"))
+            return false;
         if (sqe->off != UINT32_MAX && sqe->off + i < UINT32_MAX && fd != -2)
             uring_files_updated(record, (unsigned)sqe->off + i, NULL, 1);
     }
+    return true;
 }
 
-void uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe)
+bool uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe)
 {
     if (sqe->opcode == IORING_OP_FILES_UPDATE)
-        files_update(record, sqe);
-    else if (sqe->opcode == IORING_OP_MSG_RING)
-        demote_slot(record, (unsigned)sqe->addr3);
-    else if (file_index(sqe) != UINT32_MAX) /* IORING_FILE_INDEX_ALLOC: an empty slot */
+        return files_update(record, sqe);
+    if (sqe->opcode == IORING_OP_MSG_RING)
+        return demote_slot(record, (unsigned)sqe->addr3);
+    if (file_index(sqe) != UINT32_MAX) /* IORING_FILE_INDEX_ALLOC: an empty slot */
         uring_files_updated(record, file_index(sqe) - 1, NULL, 1);
+    return true;
 }
 
 /* ---- paths ---- */
@@ -219,9 +228,9 @@ static bool open_to_kernel(const struct io_uring_sqe *sqe)
         fd = sys_openat(sqe->fd, path, O_PATH | O_CLOEXEC | ((int)how.flags & O_NOFOLLOW), 0);
     if (fd < 0) /* the kernel will, too, unless it is a matter of this moment */
         return fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM && fd != -EINTR;
-    file_opened_for_kernel(fd, O_RDWR, "opened by a request of a ring");
+    int result = file_opened_for_kernel(fd, O_RDWR, "opened by a request of a ring");
     sys_close(fd);
-    return true;
+    return result == 0;
 }
 
 bool uring_name_to_kernel(const struct io_uring_sqe *sqe)

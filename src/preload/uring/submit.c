@@ -215,6 +215,8 @@ static void refuse(struct io_uring_sqe *sqe, const char *why)
 static const char no_descriptor[] =
     "it is for a registered file of which this process has no descriptor any more";
 
+static const char engines[] = "the kernel must not have its file now";
+
 /* Of a file that this process cannot reach? */
 static bool is_lost(struct uring *record, const struct io_uring_sqe *sqe)
 {
@@ -234,10 +236,10 @@ static void hand_over(struct uring *record, struct io_uring_sqe *sqe, const char
     struct file_open *named = file_get(fd);
     if (named)
         file_put(named);
-    if (named == open)
-        file_demote(fd, reason);
-    else
+    if (named != open)
         refuse(sqe, no_descriptor);
+    else if (file_demote(fd, reason) < 0 && file_is_managed(fd))
+        refuse(sqe, engines);
     file_put(open);
 }
 
@@ -262,9 +264,10 @@ static void to_kernel(struct uring *record, struct io_uring_sqe *sqe, const char
         refuse(sqe, "the kernel would open or look at what the engine has");
     else if (kind == URING_COPY && uring_source_managed(record, sqe))
         refuse(sqe, "the kernel cannot read what the engine has");
-    else if (kind == URING_TABLE)
-        uring_table_changes(record, sqe);
-    else if (kind != URING_NAME && of_interest(record, sqe))
+    else if (kind == URING_TABLE) {
+        if (!uring_table_changes(record, sqe))
+            refuse(sqe, engines);
+    } else if (kind != URING_NAME && of_interest(record, sqe))
         hand_over(record, sqe, reason);
 }
 
