@@ -97,9 +97,7 @@ static int commit_acknowledged(struct committing *c)
 {
     struct net_server *net = c->mount->server->net;
     unsigned reconnects = atomic_load(&net->reconnects);
-    int result = -EAGAIN;
-    if (net_server_is_abroad(net))
-        return -ENONET;
+    int result = net_server_is_abroad(net) ? -ENONET : -EAGAIN;
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++) {
         c->stable = i < COMMITS_UNSTABLE ? NFS_UNSTABLE : NFS_FILE_SYNC;
         result = commit_once(c);
@@ -434,10 +432,9 @@ int file_fsync(struct file_open *open, int fd)
     if (!file_inode_enter(inode))
         return fsync_by_kernel(fd);
     uint64_t waiting = ledger_file_uncommitted(&inode->entry), began_ns = sys_now_ns();
-    int result = file_inode_commit(inode, open->auth, NULL);
+    int result = file_inode_commit(inode, open->auth, NULL), loss = 0;
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->loss_due, true);
-    int loss = 0;
     /* One that fails tells of it, too. */
     bool lost = result != -ESTALE && take_loss(inode, open, &loss);
     if (lost)
@@ -449,11 +446,11 @@ int file_fsync(struct file_open *open, int fd)
     bool abroad = result != 0 && net_server_look_abroad(inode->mount->server->net);
     if (result != -ESTALE && !abroad)
         return (int)file_posix_error(result);
-    const char *reason = abroad ? reach_reason(REACH_ABROAD) : "stale handle";
-    int demoted = file_inode_demote(inode, open->auth, reason);
-    if (lost) /* it is told once */
-        return (int)file_posix_error(loss);
-    return demoted == -ENONET ? -EIO : fsync_by_kernel(fd);
+    result =
+        file_inode_demote(inode, open->auth, abroad ? reach_reason(REACH_ABROAD) : "stale handle");
+    if (lost || result == -ENONET) /* a loss is told once */
+        return (int)file_posix_error(lost ? loss : result);
+    return fsync_by_kernel(fd);
 }
 
 struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth)

@@ -102,12 +102,14 @@ bool file_mount_may_say(const struct file_mount *mount, const char *what, int re
     return run_may_say(subject, SAY_EVERY_S);
 }
 
-/* I/O through the server alone does not see what the clients of layouts wrote. */
-static bool kernel_has_layouts(const struct file_mount *mount)
+/* I/O through the server alone does not see what the clients of layouts wrote. `told`: the server
+ * says that it has some; else the kernel may have, though we speak another version. */
+static bool has_layouts(const struct file_mount *mount, bool told)
 {
     char type[REACH_LAYOUT_BYTES];
-    if (mount->kernel.speaks != &nfs_version41 || !reach_kernel_has_layouts(mount->device, type))
-        return false;
+    if (told || mount->kernel.speaks != &nfs_version41 ||
+        !reach_kernel_has_layouts(mount->device, type))
+        return told;
     if (file_mount_may_say(mount, "layouts", -EPERM))
         log_warning("mount %s: the kernel gets its data by pNFS (%s)", mount->conf->mount, type);
     return true;
@@ -128,7 +130,7 @@ static int ask_root(struct file_mount *mount, const struct rpc_auth *auth, bool 
         fact->wtmax = info.wtmax;
         fact->maxfilesize = info.maxfilesize;
     }
-    if (result == 0 && !known && info.by_layouts) {
+    if (result == 0 && !known && has_layouts(mount, info.by_layouts)) {
         mount->why = REACH_LAYOUTS;
         return -EPERM;
     }
@@ -218,10 +220,6 @@ static int contact(struct file_mount *mount)
     if (result == 0 && mount->server->net && !net_server_is_at_home(mount->server->net)) {
         mount->why = REACH_ABROAD;
         result = -ENONET;
-    }
-    if (result == 0 && kernel_has_layouts(mount)) {
-        mount->why = REACH_LAYOUTS;
-        result = -EPERM;
     }
     if (result == 0)
         result = hold_fence(mount);
