@@ -30,7 +30,7 @@ struct file_inode {
     unsigned descriptors; /* under file_lock: slots of the table */
     int closing;    /* under file_lock: the last of them, until its close has committed; or 0 */
     bool forgotten; /* under file_lock: not in the hash table any more */
-    _Atomic bool demoted;   /* set once; then wait for busy == 0 */
+    _Atomic bool demoted;   /* then wait for busy == 0. Undone by who is abroad, in vain: world.c */
     _Atomic bool demoting;  /* the demotion is not complete yet: others wait for it */
     _Atomic bool written;   /* by this process, through the engine */
     _Atomic bool pages_old; /* and since a child or a close last dropped the kernel's pages */
