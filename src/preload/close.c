@@ -106,6 +106,8 @@ static bool may_replace(int from, int to)
         errno = EBADF;
         return false;
     }
+    if (from != to && !preload_duplicating(from, to))
+        return false;
     if (from != to && preload_managed(to) && sys_fcntl(from, F_GETFD, 0) >= 0)
         preload_forget(to);
     return true;

@@ -243,6 +243,25 @@ PRELOAD_SLOW void preload_receive(int fd, int flags)
     adopt(fd, flags, received);
 }
 
+static const char *stream_reason(int fd)
+{
+    return fd <= STDERR_FILENO ? standard : "stdio";
+}
+
+bool preload_duplicating(int from, int to)
+{
+    int saved = errno;
+    if (to < 0 || !preload_managed(from) || !preload_is_stream(to))
+        return true;
+    int flags = sys_fcntl(from, F_GETFL, 0);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+        return true;
+    if (preload_demote(from, stream_reason(to)) < 0 && preload_managed(from))
+        return false;
+    errno = saved;
+    return true;
+}
+
 int preload_duplicated(int from, int to)
 {
     if (to < 0 || from == to)
@@ -255,9 +274,7 @@ int preload_duplicated(int from, int to)
     struct preload_stay stay = preload_stay_begin();
     note_descriptor(to);
     file_duplicated(from, to);
-    int result = preload_is_stream(to)
-                     ? file_demote_stream(to, to <= STDERR_FILENO ? standard : "stdio")
-                     : 0;
+    int result = preload_is_stream(to) ? file_demote_stream(to, stream_reason(to)) : 0;
     bool stays = result < 0 && file_is_managed(to);
     if (stays) {
         file_closing(to);

@@ -233,6 +233,9 @@ static inline void preload_opening(int dirfd, const char *path, int flags)
         preload_truncating(dirfd, path);
 }
 
+/* Before the kernel replaces `to` by `from`. False and errno: libc's streams would write there, and
+ * cannot now. */
+bool preload_duplicating(int from, int to);
 /* After the kernel duplicated `from`. The result, with errno kept; or -1 and errno: libc's streams
  * would write there, and cannot now. */
 int preload_duplicated(int from, int to);
