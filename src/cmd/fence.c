@@ -100,20 +100,39 @@ static int read_token(const struct stanza *stanza, struct nfs4_token *token)
     return error;
 }
 
-/* At each address of a path. 0 or -errno. */
+static int take_at(const struct stanza *stanza, const struct conf_path *path,
+                   const struct conf_addresses *found, size_t at, uint64_t verifier)
+{
+    struct nfs_client client;
+    int error = client_over(stanza, path, found, at, &client);
+    if (error != 0)
+        return error;
+    error = nfs4_fence_take(&client, &stanza->fence, verifier);
+    rpc_server_destroy(client.server);
+    return error;
+}
+
+/* This host has no address from which that one can be reached: no IPv6, for one. */
+static bool has_no_way(int error)
+{
+    return error == -ENETUNREACH || error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL;
+}
+
+/* At each address of a path, of which one at least can be reached. 0 or -errno. */
 static int take_over(const struct stanza *stanza, const struct conf_path *path, uint64_t verifier)
 {
     struct conf_addresses found;
-    int error = find(path, &found);
+    size_t taken = 0;
+    int error = find(path, &found), no_way = 0;
     for (size_t at = 0; at < found.count && error == 0; at++) {
-        struct nfs_client client;
-        error = client_over(stanza, path, &found, at, &client);
-        if (error != 0)
-            break;
-        error = nfs4_fence_take(&client, &stanza->fence, verifier);
-        rpc_server_destroy(client.server);
+        error = take_at(stanza, path, &found, at, verifier);
+        taken += error == 0;
+        if (has_no_way(error)) {
+            no_way = error;
+            error = 0;
+        }
     }
-    return error;
+    return error != 0 || taken > 0 ? error : no_way;
 }
 
 /* Over each path: a server may keep what it knows of clients apart for each of its addresses. */
