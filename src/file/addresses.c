@@ -14,7 +14,7 @@
 
 #define ASK_EVERY_NS UINT64_C(5000000000) /* the resolver, while a path is down */
 
-enum { FORK_WAITS_MS = 10000 };
+enum { FORK_WAITS_MS = 100 };
 
 /* ---- which addresses ---- */
 
@@ -63,23 +63,50 @@ static bool where_it_is(struct file_server *server, const struct conf_path *path
     return false;
 }
 
+bool file_address_is_used(struct file_server *server, const struct conf_path *path,
+                          const struct sockaddr_storage *peer)
+{
+    struct sockaddr_storage used;
+    return where_it_is(server, path, &used) && conf_address_equal(&used, peer);
+}
+
 static bool fits(const struct conf_addresses *found, const struct sockaddr_storage *peer)
 {
     return found->local.ss_family == AF_UNSPEC || found->local.ss_family == peer->ss_family;
 }
 
-/* As conf_path_addresses(), the one to be tried first at the head. */
-static int look_up(struct file_server *server, const struct conf_path *path,
-                   struct conf_addresses *found, struct conf_diagnostics *d)
+/* In a child that was forked while the resolver was asked: see file_addresses_fork_prepare(). */
+static _Atomic bool resolver_lost;
+
+/* The address where the server was last, without a question to the resolver. */
+static int remember(struct file_server *server, const struct conf_path *path,
+                    struct conf_addresses *found)
 {
     struct sockaddr_storage peer;
+    if (path->local[0] != '\0' ||
+        (!where_it_is(server, path, &peer) && !file_fact_of_address(server->conf, path, &peer)))
+        return -EHOSTUNREACH;
+    put_first(found, &peer);
+    return 0;
+}
+
+/* As conf_path_addresses(), the one to be tried first at the head. *known: the server was there. */
+static int look_up(struct file_server *server, const struct conf_path *path,
+                   struct conf_addresses *found, bool *known, struct conf_diagnostics *d)
+{
+    struct sockaddr_storage peer;
+    if (atomic_load(&resolver_lost) && file_address_is_name(path))
+        return remember(server, path, found);
     int result = conf_path_addresses(path, found, d);
     bool local_known = path->local[0] == '\0' || found->local.ss_family != AF_UNSPEC;
     if (!file_address_is_name(path) || !local_known ||
         (!where_it_is(server, path, &peer) && !file_fact_of_address(server->conf, path, &peer)) ||
         !fits(found, &peer))
         return result;
+    *known = true;
     put_first(found, &peer); /* also if the resolver does not answer now */
+    if (file_fact_is_recent(server->conf, path, &peer, FILE_ADDRESS_LATELY_NS))
+        found->count = 1;
     return 0;
 }
 
@@ -138,7 +165,7 @@ static int find_path(struct file_server *server, size_t index, struct file_addre
     struct conf_diagnostics d = {0};
     name_path(path, address);
     struct conf_addresses *found = &addresses->found[index];
-    int result = look_up(server, path, found, &d);
+    int result = look_up(server, path, found, &addresses->known[index], &d);
     if (result != 0 && d.count > 0)
         blame(server, index, d.list[0].at, "is not used: %s", d.list[0].text);
     conf_diagnostics_free(&d);
@@ -218,7 +245,8 @@ static struct name *name_of(const struct conf_path *path)
 
 static bool is_due(const struct name *name)
 {
-    return !name->asking && (name->asked_ns == 0 || sys_now_ns() - name->asked_ns >= ASK_EVERY_NS);
+    return !atomic_load(&resolver_lost) && !name->asking &&
+           (name->asked_ns == 0 || sys_now_ns() - name->asked_ns >= ASK_EVERY_NS);
 }
 
 bool file_address_next(const struct conf_server *conf, const struct conf_path *path,
@@ -230,7 +258,7 @@ bool file_address_next(const struct conf_server *conf, const struct conf_path *p
     bool told = file_fact_of_address(conf, path, &elsewhere);
     pthread_mutex_lock(&names_lock);
     struct name *name = name_of(path);
-    bool ask_now = name && is_due(name);
+    bool ask_now = name && is_due(name) && !sys_critical_in_handler();
     /* Others may have found it meanwhile. That is asked every second time, as it may be over, too.
      */
     bool other = told && name && name->told++ % 2 == 0 && !conf_address_equal(&elsewhere, peer);
@@ -280,6 +308,7 @@ void file_addresses_fork_parent(void)
 void file_addresses_fork_child(void)
 {
     pthread_mutex_init(&names_lock, NULL);
+    atomic_store(&resolver_lost, resolver_lost || is_any_asked());
     for (struct name *name = names; name; name = name->next) {
         name->asking = false; /* that thread does not exist here */
         name->asked_ns = 0;

@@ -16,6 +16,7 @@
 struct file_addresses {
     struct net_address paths[CONF_PATHS_MAX]; /* the one that is tried first; without a port */
     struct conf_addresses found[CONF_PATHS_MAX];
+    bool known[CONF_PATHS_MAX]; /* the server was last found there, by its name */
     int faults[CONF_PATHS_MAX]; /* 0, or why a path cannot be used: see below */
 };
 
@@ -25,6 +26,13 @@ struct file_addresses {
  * (its local is no address of this host, now). Each is said on the log once in the process.
  */
 void file_addresses_find(struct file_server *server, struct file_addresses *addresses);
+
+/* Is that the address at which this process has the server by this path? */
+bool file_address_is_used(struct file_server *server, const struct conf_path *path,
+                          const struct sockaddr_storage *peer);
+
+/* A process that was answered at an address so lately keeps others from going elsewhere. */
+#define FILE_ADDRESS_LATELY_NS UINT64_C(5000000000)
 
 /* The server was found over this path at this address: others look for it there first. */
 void file_address_is(const struct conf_server *conf, const struct conf_path *path,
@@ -46,8 +54,8 @@ static inline bool file_address_is_name(const struct conf_path *path)
 }
 
 /* The resolver has locks in the C library, which a child would find taken for ever if it asked it
- * then. So a fork waits until it is not asked; for some seconds at most, as another library may
- * have locked malloc() before. */
+ * then. So a fork waits until it is not asked, for a tenth of a second at most. A child that began
+ * meanwhile never asks it: to it a name leads where the server was last, if that is known. */
 void file_addresses_fork_prepare(void);
 void file_addresses_fork_parent(void);
 void file_addresses_fork_child(void);

@@ -224,7 +224,7 @@ static void carry_out(struct file_request *request)
         result =
             file_read_at(open, request->vectors, request->count, request->length, request->offset);
     file_inode_leave(open->inode);
-    if (result < 0 && !ahead && net_server_look_abroad(open->inode->mount->server->net)) {
+    if (!ahead && net_server_fails_abroad(open->inode->mount->server->net, result)) {
         if (helping) { /* that would wait for this thread's own call */
             request->stranded = true;
             trouble(request);

@@ -443,7 +443,7 @@ int file_fsync(struct file_open *open, int fd)
         file_pages_drop(open, fd, false);
     file_inode_leave(inode);
     stats_file_synced(open->stats, sys_now_ns() - began_ns);
-    bool abroad = result != 0 && net_server_look_abroad(inode->mount->server->net);
+    bool abroad = net_server_fails_abroad(inode->mount->server->net, result);
     if (result != -ESTALE && !abroad)
         return (int)file_posix_error(result);
     result =

@@ -173,15 +173,25 @@ bool file_fact_of_address(const struct conf_server *conf, const struct conf_path
            (peer->ss_family == AF_INET || peer->ss_family == AF_INET6);
 }
 
+bool file_fact_is_recent(const struct conf_server *conf, const struct conf_path *path,
+                         const struct sockaddr_storage *peer, uint64_t age_ns)
+{
+    struct key key;
+    struct sockaddr_storage known;
+    uint64_t told_ns;
+    address_key(&key, conf, path);
+    return get(&key, &known, sizeof(known), &told_ns) && conf_address_equal(peer, &known) &&
+           sys_now_ns() - told_ns < age_ns;
+}
+
 void file_fact_address_is(const struct conf_server *conf, const struct conf_path *path,
                           const struct sockaddr_storage *peer)
 {
     struct key key;
-    struct sockaddr_storage kept = *peer, known;
+    struct sockaddr_storage kept = *peer;
     net_address_set_port(&kept, 0);
     address_key(&key, conf, path);
-    if (!file_fact_of_address(conf, path, &known) || !conf_address_equal(&kept, &known))
-        put(&key, &kept, sizeof(kept));
+    put(&key, &kept, sizeof(kept));
 }
 
 /* ---- directories ---- */

@@ -28,6 +28,9 @@ void file_fact_root_forget(const struct file_mount *mount);
  * there proves that it is the server, as at any address. */
 bool file_fact_of_address(const struct conf_server *conf, const struct conf_path *path,
                           struct sockaddr_storage *peer);
+/* It was found, or answered, at that address since so long. */
+bool file_fact_is_recent(const struct conf_server *conf, const struct conf_path *path,
+                         const struct sockaddr_storage *peer, uint64_t age_ns);
 void file_fact_address_is(const struct conf_server *conf, const struct conf_path *path,
                           const struct sockaddr_storage *peer);
 

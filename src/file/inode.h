@@ -35,10 +35,10 @@ struct file_inode {
     _Atomic bool written;   /* by this process, through the engine */
     _Atomic bool pages_old; /* and since a child or a close last dropped the kernel's pages */
     _Atomic bool arrived;   /* data came to the server of which the kernel has not heard: pages.h */
-    _Atomic bool awaited;   /* from abroad, in vain perhaps: see file_inode_demote() */
-    _Atomic bool locked;    /* this process has, or had, a lock on it */
-    _Atomic bool loss_due;  /* this process found that data was lost: the next fsync must say so */
-    _Atomic unsigned busy;  /* calls on it that are using the engine */
+    _Atomic uint32_t awaited; /* from abroad, in vain perhaps: with which agent (world.c); 0: not */
+    _Atomic bool locked;      /* this process has, or had, a lock on it */
+    _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
+    _Atomic unsigned busy;   /* calls on it that are using the engine */
     _Atomic bool committing; /* a thread makes an early COMMIT: see file_commit_early() */
     _Atomic unsigned commit_shift;
     _Atomic uint64_t committed_ns;

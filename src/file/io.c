@@ -31,7 +31,7 @@ ssize_t file_finish_call(struct file_open *open, ssize_t result)
         demoted = file_inode_demote(open->inode, open->auth, file_no_room);
     else if (result == -ESTALE)
         demoted = file_inode_demote(open->inode, open->auth, "stale handle");
-    else if (result < 0 && net_server_look_abroad(open->inode->mount->server->net))
+    else if (net_server_fails_abroad(open->inode->mount->server->net, result))
         demoted = file_inode_demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
     else
         return file_posix_error(result);

@@ -17,6 +17,7 @@
 #include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/sys.h"
 
 enum { RETRY_S = 30, SAY_EVERY_S = 60 };
@@ -216,8 +217,8 @@ static int contact(struct file_mount *mount)
 {
     int result = file_registry_open();
     mount->why = reach_why_run(result);
-    /* The same address may be another server's here, and that of the connections is asked later. */
-    if (result == 0 && mount->server->net && !net_server_is_at_home(mount->server->net)) {
+    /* The same address may be another server's here. */
+    if (result == 0 && !sys_network_is_home()) {
         mount->why = REACH_ABROAD;
         result = -ENONET;
     }
@@ -313,12 +314,15 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
         int now = result == 0        ? FILE_MOUNT_READY
                   : result == -EXDEV ? FILE_MOUNT_REFUSED
                                      : FILE_MOUNT_FAILED;
+        bool abroad = result == -ENONET && mount->why == REACH_ABROAD; /* this thread alone */
         if (now == FILE_MOUNT_FAILED) {
-            bool shut = mount->server->conf->fence && hold_fence(mount) != 0;
-            mount->retry_ns = shut ? 0 : sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
+            bool shut = mount->server->conf->fence && !abroad && hold_fence(mount) != 0;
+            if (!abroad)
+                mount->retry_ns = shut ? 0 : sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
             say_failure(mount, result);
         }
-        atomic_store_explicit(&mount->state, now, memory_order_release);
+        if (!abroad)
+            atomic_store_explicit(&mount->state, now, memory_order_release);
     }
     if (result != 0)
         *reason = reach_reason(result == -EXDEV ? REACH_NOT_THE_EXPORT : mount->why);

@@ -1,14 +1,13 @@
-/*
- * The paths of a server: mounting over the first that answers, and whether another, or one at
- * another address, leads to the same server.
- */
+/* The paths of a server: mounting over the first that answers. */
 #include "file/addresses.h"
 #include "file/facts.h"
 #include "file/inode.h"
+#include "file/probe.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/uncommitted.h"
 #include "run/offline.h"
 #include "stats/count.h"
 #include "nfs/mount3.h"
@@ -26,9 +25,6 @@ enum {
     RESETS_MAX = 5,      /* attempts more when the connection is reset, after */
     PAUSE_MS = 20
 };
-
-/* A server that restarts is soon at its address again. */
-#define AWAY_NS UINT64_C(2000000000)
 
 /* ---- mounting ---- */
 
@@ -54,19 +50,6 @@ static int find_ports(struct file_server *server, struct mount3_target *target,
         result = mount3_portmap(target, NFS_PROGRAM, server->version->number, &server->nfsport);
     target->timeout_ms = ms_until(deadline_ns);
     return result;
-}
-
-/* For calls over this path alone, on a connection of their own, from such a port: client->server is
- * to be destroyed. 0 or -errno. */
-static int client_over(const struct file_server *server, const struct net_address *address,
-                       enum net_port ports, const struct rpc_auth *auth, int timeout_ms,
-                       struct nfs_client *client)
-{
-    *client = (struct nfs_client){.version = server->version,
-                                  .session = server->session,
-                                  .auth = auth,
-                                  .timeout_ms = timeout_ms};
-    return reach_over(address, ports, 1, &file_tunables, &client->server);
 }
 
 /* Is the directory with this root handle the one at the mount point? -ESTALE: the server does not
@@ -100,8 +83,8 @@ static int ask_over(struct file_mount *mount, struct net_address *address, int t
     if (!auth)
         return -ENOMEM;
     net_address_set_port(&address->peer, server->nfsport);
-    int result =
-        client_over(server, address, reach_port_policy(&file_tunables), auth, timeout_ms, &client);
+    int result = file_probe_client(server, address, reach_port_policy(&file_tunables), auth,
+                                   timeout_ms, &client);
     if (result != 0)
         return result;
     result = look_for_root(&client, mount, root);
@@ -119,8 +102,8 @@ static int walk_over(struct file_mount *mount, struct net_address *address, int 
     *service = REACH_NFS;
     server->nfsport = server->conf->nfsport ? (uint16_t)server->conf->nfsport : 2049;
     net_address_set_port(&address->peer, server->nfsport);
-    int result = auth ? client_over(server, address, reach_port_policy(&file_tunables), auth,
-                                    timeout_ms, &client)
+    int result = auth ? file_probe_client(server, address, reach_port_policy(&file_tunables), auth,
+                                          timeout_ms, &client)
                       : -ENOMEM;
     if (result != 0)
         return result;
@@ -162,208 +145,6 @@ static int mount_over(struct file_mount *mount, struct net_address *address, int
     return result;
 }
 
-/* A mount of this server whose root is known; NULL: none yet. */
-static struct file_mount *ready_mount(const struct net_server *server)
-{
-    for (unsigned i = 0; i < file_mount_count(); i++) {
-        struct file_mount *mount = file_mount_at(i);
-        if (atomic_load_explicit(&mount->state, memory_order_acquire) == FILE_MOUNT_READY &&
-            mount->server->net == server)
-            return mount;
-    }
-    return NULL;
-}
-
-static bool is_same_file(const struct nfs_attr *a, const struct nfs_attr *b)
-{
-    return a->fileid == b->fileid && a->fsid == b->fsid;
-}
-
-/* GETATTR of the mount's root over this path alone, from such a port. */
-static int look_from(struct net_path *path, enum net_port ports, struct file_mount *mount,
-                     const struct rpc_auth *auth, int timeout_ms, struct nfs_attr *attr)
-{
-    struct nfs_fh root = file_mount_root(mount);
-    struct nfs_client client;
-    struct net_address address;
-    net_path_address(path, &address);
-    int result = client_over(mount->server, &address, ports, auth, timeout_ms, &client);
-    if (result != 0)
-        return result;
-    result = nfs_getattr(&client, &root, attr);
-    rpc_server_destroy(client.server);
-    return result;
-}
-
-/* Does the server answer calls for all that is mounted from it whatever port they come from? (It is
- * an option of each export.) See struct net_server_options. */
-static bool takes_any_port(struct net_path *path, int timeout_ms)
-{
-    unsigned answered = 0;
-    for (unsigned i = 0; i < file_mount_count(); i++) {
-        struct file_mount *mount = file_mount_at(i);
-        struct nfs_attr attr;
-        if (atomic_load_explicit(&mount->state, memory_order_acquire) != FILE_MOUNT_READY ||
-            mount->server->net != path->server)
-            continue;
-        const struct rpc_auth *auth = file_auth_now(mount);
-        if (!auth || look_from(path, NET_PORT_ANY, mount, auth, timeout_ms, &attr) != 0)
-            return false;
-        answered++;
-    }
-    return answered > 0;
-}
-
-static struct net_path *usable_other(const struct net_path *path)
-{
-    for (unsigned i = 0; i < path->server->path_count; i++) {
-        struct net_path *other = &path->server->paths[i];
-        if (other != path && net_path_usable(other))
-            return other;
-    }
-    return NULL;
-}
-
-/* Who asks whether a path leads to the mount's root. */
-struct asker {
-    const struct net_path *path;
-    struct file_mount *mount;
-    const struct rpc_auth *auth;
-    int timeout_ms;
-};
-
-/* As reach_root_look says. Asks a path that is proven, if nobody did; who comes meanwhile waits for
- * that answer: one look does for all paths that are asked, since what the others carry may keep it
- * waiting. */
-static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
-{
-    const struct asker *asker = context;
-    struct file_mount *mount = asker->mount;
-    pthread_mutex_lock(&mount->look);
-    if (mount->looked_ns < since_ns) {
-        struct net_path *other = usable_other(asker->path);
-        struct nfs_attr seen;
-        mount->looked_ns = sys_now_ns();
-        mount->look_result = other ? look_from(other, net_port_policy(other->server), mount,
-                                               asker->auth, asker->timeout_ms, &seen)
-                                   : -ENETDOWN;
-        if (mount->look_result == 0 && !is_same_file(&seen, &mount->root_attr))
-            mount->look_result = -ESTALE;
-        if (mount->look_result == 0)
-            mount->root_attr = seen;
-    }
-    int result = mount->look_result;
-    *attr = mount->root_attr;
-    pthread_mutex_unlock(&mount->look);
-    return result;
-}
-
-/*
- * Does the path lead to the server that the session is with? 0; -EXDEV: to another one; -EAGAIN, or
- * -errno. Where no other path works, and this one once led there, the other server may have taken
- * its place: then the session is made anew there.
- */
-static int ask_whose(const struct nfs_client *client, const struct net_path *path, bool proven)
-{
-    int result = client->version->leads_here(client);
-    if (result == -ENOTCONN)
-        return proven ? nfs_null(client) : -EAGAIN;
-    return result == -EXDEV && proven && !usable_other(path) ? 0 : result;
-}
-
-/* By reach_prove_path(). Calls that wait for this very path may have all slots of the session: then
- * it is asked in one of its own; likewise `elsewhere`, where the session may be unknown. */
-static int prove_path(const struct nfs_client *client, const struct nfs_fh *root,
-                      struct asker *asker, bool elsewhere)
-{
-    const struct nfs_version *version = client->version;
-    struct nfs_client asking = *client;
-    struct nfs_session_facts facts;
-    struct reach_finding finding;
-    bool full = client->session &&
-                (elsewhere || (version->session_facts(client->session, &facts) && facts.free == 0));
-    if (full && !(asking.session = version->session_new(NULL, NULL)))
-        return -ENOMEM;
-    int result = reach_prove_path(&asking, root, look_at_root, asker, &finding);
-    if (full) {
-        version->session_end(&asking);
-        sys_free(asking.session);
-    }
-    return result;
-}
-
-/* Does the path answer at this address, and unless it is `proven`, does it lead to the same server?
- * `known`: it did so once, be it at another one. Over a connection of its own: giving up waiting on
- * one that is in use would break it. */
-static int probe_at(struct net_path *path, const struct net_address *address, bool known,
-                    bool proven, int timeout_ms)
-{
-    struct file_mount *mount = ready_mount(path->server);
-    struct asker asker = {path, mount, mount ? file_auth_now(mount) : NULL, timeout_ms};
-    struct nfs_client client;
-    struct nfs_attr attr;
-    if (!asker.auth)
-        return -EAGAIN;
-    struct nfs_fh root = file_mount_root(mount);
-    int result = client_over(mount->server, address, net_port_policy(path->server), asker.auth,
-                             timeout_ms, &client);
-    if (result != 0)
-        return result;
-    bool sessions = client.version->leads_here != NULL;
-    if (sessions)
-        result = ask_whose(&client, path, known);
-    else if (proven)
-        result = nfs_getattr(&client, &root, &attr);
-    if (result == 0 && !proven)
-        result = prove_path(&client, &root, &asker, known);
-    rpc_server_destroy(client.server);
-    return proven && !sessions && reach_is_answer(result) ? 0 : result;
-}
-
-/* A path by name that does not answer may have another address by now, or have had several. 0: it
- * leads there from now on. Not with a fence, which is taken at the addresses that there were; nor
- * while another path does what this one did, as a fork may have to wait for the resolver. */
-static int probe_elsewhere(struct net_path *path, struct net_address *address, int timeout_ms)
-{
-    const struct file_mount *mount = ready_mount(path->server);
-    const struct file_server *server = mount ? mount->server : NULL;
-    const struct conf_path *conf = server ? file_address_path(server->conf, address) : NULL;
-    char text[INET6_ADDRSTRLEN];
-    if (!conf || server->conf->fence || usable_other(path) ||
-        !file_address_next(server->conf, conf, &address->peer))
-        return -EHOSTUNREACH;
-    net_address_set_port(&address->peer, server->nfsport);
-    int result = probe_at(path, address, true, false, timeout_ms);
-    if (result != 0)
-        return result;
-    if (!net_path_move(path, &address->peer))
-        return -EHOSTUNREACH;
-    rpc_follow_path(path);
-    file_address_is(server->conf, conf, &address->peer);
-    if (file_mount_may_say(mount, "moved", 0))
-        log_notice("server %s: path %s leads to %s now", server->conf->name, conf->peer,
-                   net_address_text(&address->peer, text));
-    return 0;
-}
-
-/* Is nobody there, as far as that tells? Not: we could not ask. */
-static bool is_nobody(int error)
-{
-    return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
-           error == -ENETUNREACH || error == -ECONNRESET;
-}
-
-/* See struct net_server_options. */
-static int probe_path(struct net_path *path, bool proven, int timeout_ms)
-{
-    struct net_address address;
-    net_path_address(path, &address);
-    int result = probe_at(path, &address, proven, proven, timeout_ms);
-    bool moved = is_nobody(result) && proven && net_path_is_down_for(path, AWAY_NS) &&
-                 probe_elsewhere(path, &address, timeout_ms) == 0;
-    return moved ? 0 : result;
-}
-
 /* The server as src/net sees it: the path that was mounted over first, then all others. */
 static int make_server(struct file_server *server, unsigned stats_id, size_t mounted,
                        const struct file_addresses *addresses)
@@ -371,17 +152,18 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
     struct net_address paths[NET_PATHS_MAX];
     uint32_t absent = 0;
     unsigned count = 0;
-    bool named = file_address_is_name(&server->conf->paths[mounted]);
+    bool named = false;
     paths[count++] = addresses->paths[mounted];
     for (size_t i = 0; i < server->conf->path_count; i++) {
+        named = named || file_address_is_name(&server->conf->paths[i]);
         if (i == mounted || (addresses->faults[i] != 0 && addresses->faults[i] != -EADDRNOTAVAIL))
             continue;
         if (addresses->faults[i] == -EADDRNOTAVAIL)
             absent |= UINT32_C(1) << count;
-        named = named || file_address_is_name(&server->conf->paths[i]);
         paths[count] = addresses->paths[i];
         net_address_set_port(&paths[count++].peer, server->nfsport);
     }
+    bool moves = named && server->version->leads_here && !server->conf->fence;
     struct net_server_options options = {
         .name = server->conf->name,
         .id = stats_id,
@@ -394,11 +176,12 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
         .silence_warning_ms = (unsigned)(file_tunables.silence_warning * 1000),
         .soft_timeout_s = (unsigned)file_tunables.soft_timeout,
         .nfs_version = server->version->number,
-        .named = named,
-        .probe = probe_path,
+        .elsewhere = moves ? file_probe_elsewhere : NULL,
+        .heard = named ? file_probe_heard : NULL,
+        .probe = file_probe_path,
         .close_idle = rpc_close_idle,
         .answers = rpc_answers,
-        .takes_any_port = takes_any_port,
+        .takes_any_port = file_probe_any_port,
     };
     struct net_server *net;
     int result = net_server_create(&options, paths, count, &net);
@@ -553,6 +336,31 @@ static int mount_by_handle(struct file_mount *mount, const struct file_root_fact
     return result;
 }
 
+/* What is not committed would be sent to another address as well, of what may be a copy: who comes
+ * anew looks for the server where it was. */
+static void stay_with_data(const struct file_mount *mount, struct file_addresses *addresses)
+{
+    uint32_t cursor = 0;
+    struct ledger_file file;
+    bool several = false, data = false;
+    for (size_t i = 0; i < mount->server->conf->path_count; i++)
+        several = several || (addresses->known[i] && addresses->found[i].count > 1);
+    while (several && !data && ledger_uncommitted_next(&cursor, mount->registry_key, false, &file))
+        data = file.key.device == mount->device;
+    for (size_t i = 0; i < mount->server->conf->path_count && data; i++) {
+        if (addresses->known[i])
+            addresses->found[i].count = 1;
+    }
+}
+
+static bool has_net(struct file_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool has = server->net != NULL;
+    pthread_mutex_unlock(&server->lock);
+    return has;
+}
+
 int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact,
                      struct file_root *root)
 {
@@ -564,6 +372,7 @@ int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact
     if (!addresses)
         return -ENOMEM;
     file_addresses_find(server, addresses);
+    stay_with_data(mount, addresses);
     mount->why = reach_why_path(addresses->faults[0]);
     attempt_begin(&attempt, server, addresses);
     int result = addresses->faults[0];
@@ -574,15 +383,18 @@ int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact
         result = try_paths(mount, addresses, &attempt, root);
     }
     say_failures(mount, &attempt, result);
-    pthread_mutex_lock(&server->lock);
-    bool known = server->net != NULL;
-    pthread_mutex_unlock(&server->lock);
     if (result == 0)
         mount->why = REACH_NO_MEMORY;
-    if (result == 0 && !known) {
+    if (result == 0 && !has_net(server))
         result = make_server(server, mount->stats_id, attempt.mounted, addresses);
-        file_address_is(server->conf, &server->conf->paths[attempt.mounted],
-                        &addresses->paths[attempt.mounted].peer);
+    if (result == 0) {
+        const struct conf_path *path = &server->conf->paths[attempt.mounted];
+        const struct sockaddr_storage *peer = &addresses->paths[attempt.mounted].peer;
+        /* What is proven at one address is not so at another, where this process has the server. */
+        bool there = file_address_is_used(server, path, peer);
+        root->proven = root->proven && there;
+        if (there)
+            file_address_is(server->conf, path, peer);
     }
     sys_free(addresses);
     return result;

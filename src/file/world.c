@@ -24,6 +24,7 @@
 #include "net/pool.h"
 #include "net/ports.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/sys.h"
 
 enum {
@@ -152,7 +153,8 @@ static bool is_for_others(struct net_server *net, int result)
 /* Of a file whose calls have failed before nobody waits. */
 static int drain_from_abroad(struct file_inode *inode)
 {
-    bool again = atomic_exchange(&inode->awaited, true);
+    uint32_t agent = ledger_agent_number() + 1; /* another one may do what the last did not */
+    bool again = atomic_exchange(&inode->awaited, agent) == agent;
     int result = await_from_abroad(&inode->entry, again ? 0 : file_world_abroad_ms);
     if (result != 0 && !again)
         log_error("%s: calls on it fail in this process, which is in another network namespace "
@@ -343,15 +345,19 @@ static int claim(struct ledger_file *file, const char *path)
     }
     if (result == 0)
         return 0;
-    if (!abroad && !(own && own->server->net && is_for_others(own->server->net, result))) {
+    bool elsewhere = abroad || !sys_network_is_home() ||
+                     (own && own->server->net && is_for_others(own->server->net, result));
+    bool unasked = !elsewhere && !mount && ledger_file_dirty(file) > 0;
+    if (!elsewhere && !unasked) {
         give_up(file, path, result);
         return 0;
     }
-    if (await_from_abroad(file, file_world_abroad_ms) == 0)
+    if (elsewhere && await_from_abroad(file, file_world_abroad_ms) == 0)
         return 0;
-    log_error("%s: it cannot be opened for writing in this network namespace: %llu bytes that "
-              "other processes wrote are not committed",
-              path, (unsigned long long)ledger_file_uncommitted(file));
+    log_error("%s: it cannot be opened for writing %s: %llu bytes that other processes wrote are "
+              "not committed",
+              path, unasked ? "while its server cannot be asked" : "in this network namespace",
+              (unsigned long long)ledger_file_uncommitted(file));
     return -EIO;
 }
 

@@ -35,12 +35,13 @@ enum {
     SUBJECT_MAX = 512
 };
 
-#define MS_NS UINT64_C(1000000)
+#define MS_NS   UINT64_C(1000000)
+#define AWAY_NS (2000 * MS_NS) /* a server that restarts is soon at its address again */
 
 /* `lock` guards the list, `running` and `visited`; held briefly. */
 static struct {
     pthread_mutex_t lock;
-    struct net_server *servers; /* net_server_is_probed() */
+    struct net_server *servers; /* those that can be probed */
     struct net_server *visited; /* by the thread at this moment */
     bool running;
     bool alone;             /* the thread's: more of them could not be started */
@@ -82,17 +83,6 @@ bool net_path_other_heard(const struct net_path *path, uint64_t since_ns)
             return true;
     }
     return false;
-}
-
-void net_channel_heard(struct net_channel *channel, uint64_t now_ns)
-{
-    atomic_store_explicit(&channel->heard_ns, now_ns, memory_order_relaxed);
-    net_path_heard(channel->path, now_ns);
-}
-
-void net_path_heard(struct net_path *path, uint64_t now_ns)
-{
-    atomic_store_explicit(&path->heard_ns, now_ns, memory_order_relaxed);
 }
 
 /* What of a path is said once by all processes. `number` tells occasions apart. */
@@ -291,6 +281,15 @@ void net_path_suspect(struct net_path *path, uint64_t now_ns)
     net_health_kick();
 }
 
+/* The only path is down for long. Is it known since now where else it may be? */
+static bool begins_elsewhere(struct net_path *path)
+{
+    struct net_server *server = path->server;
+    return server->path_count == 1 && server->options.elsewhere &&
+           !atomic_load(&server->elsewhere) && net_path_is_down_for(path, AWAY_NS) &&
+           server->options.elsewhere(path) && !atomic_exchange(&server->elsewhere, true);
+}
+
 bool net_path_failed(struct net_path *path, const char *why)
 {
     struct net_server *server = path->server;
@@ -312,13 +311,11 @@ bool net_path_failed(struct net_path *path, const char *why)
     say_down(path, news, why);
     if (was_up || other_reason)
         net_path_show(path);
-    if (!was_up)
-        return false;
-    if (net_server_is_probed(server)) {
-        atomic_store(&server->more_wanted, true);
+    if ((was_up && server->path_count > 1) || begins_elsewhere(path)) {
+        atomic_store(&server->more_wanted, server->path_count > 1);
         net_health_kick();
     }
-    return true;
+    return was_up;
 }
 
 void net_path_begin_down(struct net_path *path, const char *why)
@@ -349,6 +346,7 @@ void net_path_works(struct net_path *path)
     pthread_mutex_unlock(&server->lock);
     if (!was_down)
         return;
+    atomic_store(&server->elsewhere, false);
     net_path_show(path);
     if (said && may_say_change(path, false))
         log_warning("server %s: path %s is up again after %.1f s", server->name,

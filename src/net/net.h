@@ -38,6 +38,7 @@ struct net_channel {
     struct directnfs_channel_stats *stats; /* NULL until the first attempt to connect */
     void *transport;                       /* owned by src/rpc */
     _Atomic int fd;                        /* -1 until connected */
+    _Atomic bool over;                     /* the connection was given up, or was never made */
     unsigned local_port;                   /* of the last connection: asked for again; 0: none */
     _Atomic uint64_t connected_ns;         /* when it was made (CLOCK_MONOTONIC) */
     uint64_t looked_ns;                    /* ports.c: when it was last asked who waits for it */
@@ -82,6 +83,7 @@ struct net_path {
     _Atomic bool proven;            /* it leads to the same server as the first path */
     _Atomic bool offline;           /* an administrator does not want it to be used */
     _Atomic uint64_t heard_ns;      /* when something was last received */
+    _Atomic uint64_t told_ns;       /* when options.heard() was told so */
     _Atomic uint64_t silent_ns; /* since when calls wait and nothing comes, if they do: silence.c */
     _Atomic uint64_t up_ns;     /* when it last came up */
     _Atomic uint64_t lenient_ns; /* until then it is, as a call needed so long: */
@@ -119,9 +121,12 @@ struct net_server_options {
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
     unsigned nfs_version;          /* in which it is asked whether it lives; 0: any */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
-    bool named; /* the address of a path may become another: a path that is down is probed, though
-                   it be the only one */
-    bool once;  /* a connection that fails, or ends, is an error of its calls */
+    bool once;                     /* a connection that fails, or ends, is an error of its calls */
+    /* The only path is down: is another address of it known, where a probe may find the server?
+     * Called under transport->lock. Else nothing is probed. NULL: there is none. */
+    bool (*elsewhere)(struct net_path *path);
+    /* It was answered at this address: once a second, likewise. May be NULL. */
+    void (*heard)(struct net_path *path, const struct sockaddr_storage *peer);
     /*
      * Asks over a connection of its own whether the path answers, and unless it is `proven`,
      * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told
@@ -151,8 +156,8 @@ struct net_server {
     struct net_server_options options;
     _Atomic bool privileged;     /* the last connection came from a port below 1024 */
     _Atomic unsigned reconnects; /* connections that took the place of others */
-    uint64_t home;               /* the network namespace that it was made in; 0: not known */
     _Atomic bool abroad;         /* a thread found it so: net_server_is_abroad() */
+    _Atomic bool elsewhere;      /* options.elsewhere() said so of the only path, which is down */
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];
 

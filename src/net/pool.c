@@ -13,7 +13,6 @@
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
-#include "sys/thread.h"
 
 enum {
     PAUSE_FIRST_MS = 100,
@@ -90,8 +89,6 @@ int net_server_create(const struct net_server_options *options, const struct net
         server->options.connections_max = NET_CONNECTIONS_MAX;
     server->path_count = count;
     pthread_mutex_init(&server->lock, NULL);
-    server->home = options->hidden ? 0 : sys_network_namespace(); /* a probe is made where it is */
-    sys_thread_stay(server->home);
     for (unsigned i = 0; i < count; i++) {
         struct net_path *path = &server->paths[i];
         path->server = server;
@@ -325,6 +322,7 @@ static bool channel_opened(struct net_channel *channel, int fd, const struct soc
     if (there) {
         channel->moved = channel->moved || !same_peer(&channel->peer, peer);
         channel->peer = *peer;
+        atomic_store(&channel->over, false);
         atomic_store(&channel->fd, fd);
     }
     pthread_mutex_unlock(&server->lock);
@@ -333,13 +331,23 @@ static bool channel_opened(struct net_channel *channel, int fd, const struct soc
 
 bool net_server_is_at_home(const struct net_server *server)
 {
-    uint64_t here = server->home ? sys_network_namespace() : 0;
-    return !here || here == server->home;
+    return server->options.hidden || sys_network_is_home(); /* a probe is made where it is */
+}
+
+/* One that is over is closed only when the next one is made. */
+static bool is_connected(const struct net_server *server)
+{
+    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
+    bool connected = false;
+    for (unsigned i = 0; i < count && !connected; i++)
+        connected =
+            atomic_load(&server->channels[i]->fd) >= 0 && !atomic_load(&server->channels[i]->over);
+    return connected;
 }
 
 bool net_server_look_abroad(struct net_server *server)
 {
-    bool abroad = !net_server_is_open(server) && !net_server_is_at_home(server);
+    bool abroad = !is_connected(server) && !net_server_is_at_home(server);
     atomic_store(&server->abroad, abroad);
     return abroad;
 }
@@ -511,6 +519,7 @@ static void channel_close(struct net_channel *channel)
 void net_channel_reset(struct net_channel *channel)
 {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    atomic_store(&channel->over, true);
     if (channel->fd >= 0)
         sys_connect(channel->fd, &nobody, sizeof(nobody));
 }
@@ -560,6 +569,7 @@ void net_server_after_fork(struct net_server *server)
 {
     pthread_mutex_init(&server->lock, NULL);
     atomic_store(&server->more_wanted, false);
+    atomic_store(&server->elsewhere, false);
     atomic_store(&server->said_ns, 0);
     atomic_store(&server->unheard, 0);
     server->giving_back = false;

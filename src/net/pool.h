@@ -2,6 +2,9 @@
 #ifndef NET_POOL_H
 #define NET_POOL_H
 
+#include <errno.h>
+#include <sys/types.h>
+
 #include "net/net.h"
 
 /* Makes a server with these paths (1..NET_PATHS_MAX), of which the first is known to lead there. No
@@ -31,8 +34,8 @@ struct net_channel *net_path_channel(struct net_path *path, size_t bytes);
 bool net_channel_has_room(const struct net_channel *channel, size_t bytes);
 
 /* May the calling thread make connections for the server? Not in another network namespace than
- * the server was first used in (unshare(2), setns(2)): there its address may lead to another
- * server, or nowhere. Then connecting fails with -ENONET. Asks the kernel. */
+ * the process began in (unshare(2), setns(2)): there its address may lead to another server, or
+ * nowhere. Then connecting fails with -ENONET. Asks the kernel. */
 bool net_server_is_at_home(const struct net_server *server);
 /* It may not, and there is no connection to go on with. Asks the kernel if there is none. */
 bool net_server_look_abroad(struct net_server *server);
@@ -42,6 +45,13 @@ static inline bool net_server_is_abroad(struct net_server *server)
 {
     return __builtin_expect(atomic_load_explicit(&server->abroad, memory_order_relaxed), false) &&
            net_server_look_abroad(server);
+}
+
+/* Is it for that that a call of this thread has failed? It was, though another thread may have
+ * connected since. */
+static inline bool net_server_fails_abroad(struct net_server *server, ssize_t result)
+{
+    return result == -ENONET || (result < 0 && net_server_look_abroad(server));
 }
 
 /* The address of a path now. */
@@ -57,7 +67,7 @@ bool net_channel_is_astray(const struct net_channel *channel);
 /* Is it looked after by a thread of ours when a path fails? */
 static inline bool net_server_is_probed(const struct net_server *server)
 {
-    return server->path_count > 1 || server->options.named;
+    return server->path_count > 1 || atomic_load_explicit(&server->elsewhere, memory_order_relaxed);
 }
 
 /* Before its channels are destroyed: no thread of ours looks after the server any more. */

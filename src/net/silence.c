@@ -16,6 +16,8 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
+#define HEARD_NS UINT64_C(1000000000) /* so often it is told that a path is answered */
+
 enum { SAY_EVERY_S = 60, SUBJECT_MAX = 300 };
 
 /* Under server->lock: of all channels of the path. */
@@ -62,6 +64,23 @@ static void say_silent(struct net_path *path, unsigned calls, uint64_t now_ns)
         log_warning("server %s: no reply over %s for %.1f s; %u call%s", server->name,
                     path->address.peer_text, (double)(now_ns - since_ns) / 1e9, calls,
                     calls == 1 ? " waits" : "s wait");
+}
+
+void net_path_heard(struct net_path *path, uint64_t now_ns)
+{
+    atomic_store_explicit(&path->heard_ns, now_ns, memory_order_relaxed);
+}
+
+void net_channel_heard(struct net_channel *channel, uint64_t now_ns)
+{
+    struct net_path *path = channel->path;
+    atomic_store_explicit(&channel->heard_ns, now_ns, memory_order_relaxed);
+    net_path_heard(path, now_ns);
+    if (__builtin_expect(path->server->options.heard != NULL, false) &&
+        now_ns - atomic_load_explicit(&path->told_ns, memory_order_relaxed) >= HEARD_NS) {
+        atomic_store_explicit(&path->told_ns, now_ns, memory_order_relaxed);
+        path->server->options.heard(path, &channel->peer);
+    }
 }
 
 void net_channel_waits(struct net_channel *channel, uint64_t oldest_ns, uint64_t usual_ns,

@@ -48,8 +48,18 @@ void nfs4_session_after_fork(struct nfs_session *session)
     void *of = session->of;
     struct directnfs_session_stats *shown = session->shown;
     struct nfs4_fence fence = session->fence;
+    struct nfs_session was = {.minor = 0};
+    if (pthread_mutex_trylock(&session->lock) == 0) { /* else it is half written */
+        was.major = session->major;
+        was.minor = session->minor;
+        was.scope = session->scope;
+        pthread_mutex_unlock(&session->lock);
+    }
     nfs4_open_forget(session);
     memset(session, 0, sizeof(*session));
+    session->major = was.major;
+    session->minor = was.minor;
+    session->scope = was.scope;
     nfs4_fence_after_fork(&fence);
     session->fence = fence;
     session->made = made;
@@ -522,6 +532,21 @@ static bool is_same(const struct nfs4_opaque *a, const struct nfs4_opaque *b)
     return a->length == b->length && memcmp(a->data, b->data, a->length) == 0;
 }
 
+/* A child of fork() may ask before it makes a session. 0 or -EAGAIN. */
+static int know_owner(struct nfs_session *session, const struct rpc_auth *auth)
+{
+    pthread_mutex_lock(&session->lock);
+    bool known = session->owner.length > 0;
+    pthread_mutex_unlock(&session->lock);
+    if (known)
+        return 0;
+    if (pthread_mutex_trylock(&session->making) != 0)
+        return -EAGAIN; /* who has it will know in a moment */
+    nfs4_owner_name(session, auth);
+    pthread_mutex_unlock(&session->making);
+    return 0;
+}
+
 int nfs4_session_leads_here(const struct nfs_client *over)
 {
     struct nfs_session *session = over->session;
@@ -537,6 +562,8 @@ int nfs4_session_leads_here(const struct nfs_client *over)
     pthread_mutex_unlock(&session->lock);
     if (major.length == 0)
         return -ENOTCONN;
+    if (know_owner(session, asking.auth) != 0)
+        return -EAGAIN;
     int64_t status = exchange_id(&asking, &exchange);
     if (status != NFS4_OK)
         return status < 0 ? (int)status : nfs4_status_errno((uint32_t)status);

@@ -83,7 +83,8 @@ struct nfs_session {
  * was made. NULL: no memory. */
 struct nfs_session *nfs4_session_new(void (*made)(void *of), void *of);
 
-/* In the child of fork(): it has none, and the parent's is untouched. */
+/* In the child of fork(): it has none, and the parent's is untouched. It knows who the server is.
+ */
 void nfs4_session_after_fork(struct nfs_session *session);
 
 /*

@@ -70,7 +70,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     }
     rpc_look_for_oldest(transport, now);
     /* Of which one may work any moment, or does. */
-    bool others = net_server_is_probed(channel->server) || net_channel_has_sister(channel);
+    bool others = channel->server->path_count > 1 || net_channel_has_sister(channel);
     pthread_mutex_unlock(&transport->lock);
     if (others && pause > LOOK_EVERY_MS)
         pause = LOOK_EVERY_MS;
@@ -88,6 +88,8 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     pthread_mutex_lock(&transport->lock);
     if (pause > 0)
         return result;
+    if (result == 0)
+        result = rpc_connection_stays(transport);
     transport->attempts++;
     transport->attempted_ns = sys_now_ns();
     pause = net_reconnect_pause_ms(channel->server, transport->attempts);

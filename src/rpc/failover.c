@@ -469,6 +469,14 @@ void rpc_follow_path(struct net_path *path)
     }
 }
 
+int rpc_connection_stays(struct rpc_transport *transport)
+{
+    if (!net_channel_is_astray(transport->channel))
+        return 0;
+    net_channel_disconnect(transport->channel);
+    return -EAGAIN;
+}
+
 static bool is_own(const struct rpc_call *call)
 {
     for (const struct rpc_owned *own = rpc_owned; own; own = own->outer) {

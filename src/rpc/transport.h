@@ -200,6 +200,9 @@ void rpc_look_for_oldest_again(struct rpc_transport *transport, uint64_t now);
  * the error of the connection. True if it did.
  */
 bool rpc_abandon(struct rpc_transport *transport);
+/* By the leader, who has connected, and not said so yet: rpc_follow_path() passed it by. 0;
+ * -EAGAIN: the path has another address since, and the connection is closed. */
+int rpc_connection_stays(struct rpc_transport *transport);
 /* No connection can be made by this thread: its calls end with -ENONET. Others, whose thread may,
  * are adrift. By the leader, after rpc_abandon(). */
 void rpc_strand(struct rpc_transport *transport);

@@ -7,12 +7,26 @@
 enum { NAME_BYTES = 64 };
 
 static int kept = -1; /* set once at start */
+static ino_t home;    /* the network namespace of the process then; 0: not known */
+
+/* Its number is not given to another one as long as a descriptor of it is open, which nobody needs
+ * by name. */
+static void keep_network(void)
+{
+    struct stat status;
+    int fd = sys_proc_open("self/ns/net", O_RDONLY);
+    if (fd >= 0)
+        (void)sys_fd_protect(fd);
+    if (sys_proc_stat("self/ns/net", &status) == 0)
+        home = status.st_ino;
+}
 
 void sys_proc_keep(void)
 {
     int fd = sys_open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd >= 0)
         kept = sys_fd_protect(fd);
+    keep_network();
 }
 
 /* What the name is relative to; *name is changed to a full one if that is the working directory. */
@@ -46,8 +60,8 @@ int sys_proc_stat(const char *name, struct stat *status)
     return sys_fstatat(directory, name, status, 0);
 }
 
-uint64_t sys_network_namespace(void)
+bool sys_network_is_home(void)
 {
-    struct stat status;
-    return sys_proc_stat("thread-self/ns/net", &status) == 0 ? status.st_ino : 0;
+    struct stat here;
+    return home == 0 || sys_proc_stat("thread-self/ns/net", &here) != 0 || here.st_ino == home;
 }

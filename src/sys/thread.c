@@ -20,7 +20,6 @@ static _Atomic unsigned ours, starting;
 static _Atomic bool used, first_ended, watched; /* `used`: there was one */
 
 static _Atomic bool forbidden;
-static _Atomic uint64_t network; /* where they are started; 0: anywhere */
 
 static _Atomic uint64_t retry_ns; /* none is started before this time; 0: at any */
 
@@ -93,25 +92,14 @@ static void watch_if_needed(void)
         start(watch, NULL, "the end of the process");
 }
 
-void sys_thread_stay(uint64_t here)
-{
-    if (here)
-        atomic_store(&network, here);
-}
-
-/* A thread begins in the network namespace of who starts it. */
-static bool is_at_home(void)
-{
-    uint64_t home = atomic_load(&network), here = home ? sys_network_namespace() : 0;
-    return !here || here == home;
-}
-
 bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose)
 {
     uint64_t retry = atomic_load(&retry_ns);
-    if (atomic_load_explicit(&forbidden, memory_order_relaxed) || !is_at_home())
+    if (atomic_load_explicit(&forbidden, memory_order_relaxed))
         return false;
-    bool started = (retry == 0 || sys_now_ns() >= retry) && start(function, argument, purpose);
+    /* It would begin in the network namespace of who starts it. */
+    bool started = (retry == 0 || sys_now_ns() >= retry) && sys_network_is_home() &&
+                   start(function, argument, purpose);
     atomic_store(&used, true);
     watch_if_needed();
     return started;

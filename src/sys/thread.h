@@ -3,12 +3,12 @@
 #define SYS_THREAD_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /*
  * Starts a detached thread with a small stack and all signals blocked. `function` begins with
  * sys_critical_enter(), so that calls made there are the library's own. Says so on the log when it
- * cannot, and tries no more for half a minute; `purpose` completes the sentence "no thread for ...
+ * cannot, and tries no more for half a minute; not in another network namespace than the process
+ * began in, where it could connect to nothing. `purpose` completes the sentence "no thread for ...
  * could be started".
  */
 bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose);
@@ -25,10 +25,6 @@ bool sys_thread_alone(void);
 
 /* In the child of fork(), which has no thread of ours. */
 void sys_thread_fork_child(void);
-
-/* From now on none is started in another network namespace than this one (0: no change): it would
- * be born there, and could connect to nothing. */
-void sys_thread_stay(uint64_t network);
 
 /* None can be started from now on: in a child that libc did not fork, whose malloc() another thread
  * of the parent may have locked. */

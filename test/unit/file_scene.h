@@ -29,6 +29,7 @@
 #include "ledger/world.h"
 #include "sys/critical.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "unit.h"
 
 /* test/lib/limit.c ends a program that hangs before that; this is for processes that it leaves, and
@@ -185,6 +186,7 @@ static inline void scene_be_agent(void)
     close_range(STDERR_FILENO + 1, ~0U, 0); /* a server ends when nobody has its socket */
     CHECK_EQUAL(log_open(getenv("DIRECTNFS_LOG")), 0);
     file_start();
+    sys_proc_keep();
     CHECK_EQUAL(file_registry_open(), 0);
     CHECK_EQUAL(ledger_agent_become(), 0);
     ledger_agent_ready();
@@ -236,6 +238,7 @@ static inline pid_t scene_start(void (*body)(void))
     alarm(SCENE_LIMIT_S);
     CHECK_EQUAL(log_open(getenv("DIRECTNFS_LOG")), 0);
     file_start();
+    sys_proc_keep();
     CHECK(file_enabled());
     body();
     file_finish();

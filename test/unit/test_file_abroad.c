@@ -4,6 +4,7 @@
 #include <sys/ptrace.h>
 
 #include "async_scene.h"
+#include "file/io.h"
 #include "file/world.h"
 #include "ledger/uncommitted.h"
 #include "net/pool.h"
@@ -223,6 +224,36 @@ ABROAD_TEST(no_thread_of_ours_begins_abroad, BEHIND)
     CHECK_EQUAL(pthread_join(thread, NULL), 0);
     engine_adopt("f", O_RDWR);
     CHECK(has_sender());
+}
+
+static void *finds_it_abroad(void *unused)
+{
+    go_abroad();
+    int fd = engine_open("f", O_RDONLY);
+    CHECK(!file_is_managed(fd));
+    CHECK(strcmp(engine_reason("f"), reach_reason(REACH_ABROAD)) == 0);
+    return unused;
+}
+
+/* Where the process began is its home, not where a server was first used; and what one thread
+ * cannot do is not put off for the others. */
+ABROAD_TEST(a_mount_is_not_contacted_from_abroad, NOW)
+{
+    pthread_t thread;
+    CHECK_EQUAL(pthread_create(&thread, NULL, finds_it_abroad, NULL), 0);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    engine_adopt("f", O_RDWR);
+}
+
+/* Another thread has connected since the call failed. */
+ABROAD_TEST(a_call_that_failed_abroad_is_left_to_the_kernel, NOW)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = engine_begin(fd);
+    CHECK(file_inode_enter(open->inode));
+    CHECK_EQUAL(file_finish_call(open, -ENONET), FILE_KERNEL);
+    CHECK(!file_is_managed(fd));
+    engine_end(open);
 }
 
 /* ---- what only others can do ---- */

@@ -1,6 +1,8 @@
 /* Whether further paths lead to the same server: what is asked, and what follows. */
+#include "file/facts.h"
 #include "file_scene.h"
 #include "net/health.h"
+#include "net/pool.h"
 
 enum { PATHS = 4, SIZE = 10000 };
 
@@ -107,6 +109,101 @@ PATHS_TEST(another_file_number_is_another_root)
     mount->root_attr.fileid++;
     ask();
     CHECK_EQUAL(refused_paths(), PATHS - 1);
+}
+
+/* ---- another address ---- */
+
+static const char by_name[] = "server: s\nnfsport: %u mntport: %u\npath: localhost\n"
+                              "export: %s/export mount: %s/export\n";
+
+static void contact_one(void)
+{
+    engine_adopt("f", O_RDONLY);
+    mount = file_mount_at(0);
+    server = mount->server->net;
+}
+
+/* Where nobody listens. */
+static void be_at_another_address(void)
+{
+    struct sockaddr_in peer = {.sin_family = AF_INET,
+                               .sin_port = htons(mount->server->nfsport),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    pthread_mutex_lock(&server->lock);
+    memset(&server->paths[0].address.peer, 0, sizeof(server->paths[0].address.peer));
+    memcpy(&server->paths[0].address.peer, &peer, sizeof(peer));
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void proves_it_where_it_is_used(void)
+{
+    struct file_root_fact fact;
+    struct file_root root;
+    contact_one();
+    CHECK(file_fact_of_root(mount, &fact));
+    CHECK_EQUAL(file_paths_mount(mount, &fact, &root), 0);
+    CHECK(root.proven);
+    be_at_another_address();
+    CHECK_EQUAL(file_paths_mount(mount, &fact, &root), 0);
+    CHECK(!root.proven);
+}
+
+SCENE_TEST(a_root_that_is_proven_at_another_address_is_not_proven)
+{
+    disk_make("f", SIZE, 1);
+    scene_run(proves_it_where_it_is_used);
+}
+
+/* It would be sent there. */
+static void stays_with_its_data(void)
+{
+    struct file_root root;
+    int fd = engine_adopt("f", O_RDWR);
+    mount = file_mount_at(0);
+    server = mount->server->net;
+    be_at_another_address();
+    CHECK_EQUAL(file_paths_mount(mount, NULL, &root), 0);
+    engine_put(fd, SIZE, 0, 2);
+    CHECK(file_paths_mount(mount, NULL, &root) != 0);
+    CHECK_EQUAL(engine_fsync(fd), 0); /* over the connection that there is */
+    CHECK_EQUAL(file_paths_mount(mount, NULL, &root), 0);
+}
+
+SCENE_TEST(no_other_address_is_tried_while_data_is_not_committed)
+{
+    disk_make("f", SIZE, 1);
+    scene.nfstab = by_name;
+    scene_environment();
+    scene_run(stays_with_its_data);
+}
+
+/* A copy of the server would have the same root. */
+static void stays_at_its_address(void)
+{
+    struct net_address before, after;
+    contact_one();
+    struct net_path *path = &server->paths[0];
+    be_at_another_address();
+    net_path_failed(path, "so it seems");
+    for (unsigned i = 0; i < server->channel_count; i++)
+        atomic_store(&server->channels[i]->heard_ns, 0);
+    pthread_mutex_lock(&server->lock);
+    path->down_since_ns = 1;
+    pthread_mutex_unlock(&server->lock);
+    net_path_address(path, &before);
+    CHECK(server->options.elsewhere == NULL);
+    for (int i = 0; i < 10; i++) /* the resolver would be asked by another thread */
+        CHECK(server->options.probe(path, true, 20) != 0);
+    net_path_address(path, &after);
+    CHECK(memcmp(&before.peer, &after.peer, sizeof(before.peer)) == 0);
+}
+
+SCENE_TEST(a_server_that_cannot_prove_who_it_is_stays_at_its_address)
+{
+    disk_make("f", SIZE, 1);
+    scene.nfstab = by_name;
+    scene_environment();
+    scene_run(stays_at_its_address);
 }
 
 /* ---- a server that does not answer ---- */

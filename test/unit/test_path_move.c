@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include "path_scene.h"
+#include "sys/proc.h"
 #include "unit.h"
 
 /* ---- another address ---- */
@@ -131,7 +132,123 @@ MOVE_TEST(a_connection_that_is_made_meanwhile_is_not_used)
     close(fd);
 }
 
+/* It was made already, but who made it did not say so yet. */
+MOVE_TEST(a_connection_that_was_just_made_is_not_used)
+{
+    struct net_channel *channel = net_channel_get(mover, 0);
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    assert_int_equal(net_channel_connect(channel, 60000), 0);
+    net_path_failed(&mover->paths[0], "so it seems");
+    assert_true(move());
+    rpc_follow_path(&mover->paths[0]);
+    pthread_mutex_lock(&transport->lock);
+    assert_int_equal(rpc_connection_stays(transport), -EAGAIN);
+    pthread_mutex_unlock(&transport->lock);
+    assert_true(channel->fd < 0);
+    assert_int_equal(net_channel_connect(channel, 60000), 0);
+    pthread_mutex_lock(&transport->lock);
+    assert_int_equal(rpc_connection_stays(transport), 0);
+    pthread_mutex_unlock(&transport->lock);
+    check_echo(mover, 1);
+    assert_int_equal(latter->calls, 1);
+}
+
+/* ---- the only path ---- */
+
+static _Atomic unsigned lone_asked, lone_probed, lone_heard;
+static _Atomic bool lone_known;
+
+static int probe_lone(struct net_path *path, bool proven, int timeout_ms)
+{
+    (void)path, (void)proven, (void)timeout_ms;
+    atomic_fetch_add(&lone_probed, 1);
+    return -ECONNREFUSED;
+}
+
+static bool lone_elsewhere(struct net_path *path)
+{
+    (void)path;
+    atomic_fetch_add(&lone_asked, 1);
+    return atomic_load(&lone_known);
+}
+
+static void lone_is_heard(struct net_path *path, const struct sockaddr_storage *peer)
+{
+    assert_memory_equal(peer, &path->address.peer, sizeof(*peer));
+    atomic_fetch_add(&lone_heard, 1);
+}
+
+static void fails_for_long(struct net_path *path)
+{
+    net_path_failed(path, "so it seems");
+    pthread_mutex_lock(&path->server->lock);
+    path->down_since_ns = 1;
+    path->probe_ns = 1;
+    pthread_mutex_unlock(&path->server->lock);
+    for (unsigned i = 0; i < path->server->channel_count; i++)
+        atomic_store(&path->server->channels[i]->heard_ns, 0);
+    net_path_failed(path, "so it seems");
+}
+
+/* Else a server of one address would be asked by a thread of ours as long as it is away. */
+MOVE_TEST(the_only_path_is_probed_when_another_address_is_known)
+{
+    struct net_address address = loopback(former->port);
+    struct net_server_options options = mover->options;
+    struct net_server *lone;
+    options.probe = probe_lone;
+    options.elsewhere = lone_elsewhere;
+    options.heard = lone_is_heard;
+    assert_int_equal(net_server_create(&options, &address, 1, &lone), 0);
+    struct net_path *path = &lone->paths[0];
+    check_echo(lone, 1);
+    check_echo(lone, 2);
+    assert_int_equal(atomic_load(&lone_heard), 1);
+    assert_true(net_path_failed(path, "so it seems"));
+    assert_int_equal(atomic_load(&lone_asked), 0); /* it may restart */
+    fails_for_long(path);
+    assert_true(atomic_load(&lone_asked) > 0);
+    assert_false(net_server_is_probed(lone));
+    net_health_kick();
+    wait_for_prober(lone);
+    assert_int_equal(atomic_load(&lone_probed), 0);
+    atomic_store(&lone_known, true);
+    fails_for_long(path);
+    eventually(atomic_load(&lone_probed) > 0);
+    net_path_works(path);
+    assert_false(net_server_is_probed(lone));
+    rpc_server_destroy(lone);
+}
+
 /* ---- in another network namespace ---- */
+
+/* What was so when the call failed: meanwhile another thread may have connected. */
+MOVE_TEST(a_call_that_failed_abroad_did_so)
+{
+    check_echo(mover, 1);
+    assert_true(net_server_fails_abroad(mover, -ENONET));
+    assert_false(net_server_fails_abroad(mover, -EIO));
+}
+
+static void *looks_abroad(void *unused)
+{
+    struct net_channel *channel = net_channel_get(mover, 0);
+    assert_int_equal(unshare(CLONE_NEWNET), 0);
+    assert_false(net_server_look_abroad(mover));
+    net_channel_reset(channel); /* as one that is given up */
+    assert_true(net_server_look_abroad(mover));
+    return unused;
+}
+
+MOVE_TEST(a_connection_that_is_over_is_none)
+{
+    pthread_t thread;
+    if (geteuid() != 0)
+        return;
+    check_echo(mover, 1);
+    assert_int_equal(pthread_create(&thread, NULL, looks_abroad, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
 
 static void *calls_abroad(void *unused)
 {
@@ -163,5 +280,6 @@ PATH_TEST(calls_go_over_the_paths_that_are_connected)
 
 int main(void)
 {
+    sys_proc_keep();
     return path_tests_run("test_path_move");
 }
