@@ -242,8 +242,8 @@ bool uring_source_managed(struct uring *record, const struct io_uring_sqe *sqe);
  */
 bool uring_name_to_kernel(const struct io_uring_sqe *sqe);
 
-/* The kernel is about to change slots of the table. False: it must not, as a file that it would have
- * then stays the engine's. */
+/* The kernel is about to change slots of the table. False: it must not, as a file that it would
+ * have then stays the engine's. */
 bool uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe);
 
 /*
