@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "file/auth.h"
+#include "file/vouch.h"
 #include "file/behind.h"
 #include "ledger/agent.h"
 #include "run/command.h"
@@ -100,7 +101,7 @@ static bool ask(uint32_t number)
         found = found && place >= 0;
     }
     if (number && !is_vouched(number))
-        file_auth_show();
+        file_vouch_show();
     return found;
 }
 

@@ -5,7 +5,7 @@
 
 #include "file/fetched.h"
 #include "file/getattr.h"
-#include "file/give.h"
+#include "file/vectors.h"
 #include "file/io.h"
 #include "file/lane.h"
 #include "ledger/cache.h"

@@ -8,7 +8,7 @@
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/lane.h"
-#include "file/world.h"
+#include "file/upper.h"
 #include "net/pool.h"
 #include "stats/count.h"
 #include "sys/critical.h"
@@ -203,7 +203,7 @@ static __thread bool helping;
 static ssize_t hand_over(const struct file_request *request)
 {
     const struct file_open *open = request->open;
-    int result = file_inode_demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
+    int result = file_upper.demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
     return result == -ENONET ? result : FILE_KERNEL;
 }
 
@@ -233,7 +233,7 @@ static void carry_out(struct file_request *request)
         result = hand_over(request);
     } else if (result == -ESTALE) {
         if (!helping) /* likewise; it finds out by itself */
-            file_inode_demote(open->inode, open->auth, "stale handle");
+            file_upper.demote(open->inode, open->auth, "stale handle");
         result = FILE_KERNEL;
     }
     file_request_done(request, result);

@@ -1,7 +1,7 @@
 #include "file/behind.h"
 
 #include "file/agent.h"
-#include "file/async.h"
+#include "file/upper.h"
 #include "file/commit.h"
 #include "file/flush.h"
 #include "file/io.h"
@@ -286,7 +286,7 @@ int file_behind_write(struct file_open *open, const struct file_piece *piece, ui
     if (result < 0 && result != -EAGAIN)
         return FILE_WRITE_NOW; /* the program shall hear of it */
     while ((result = ledger_write_behind(&inode->entry, &beginning, wait, &dirty)) == -EAGAIN)
-        wait = !file_async_help(NULL);
+        wait = !file_upper.help(NULL);
     if (result == -ENOSPC || result == LEDGER_WRITE_NOW)
         return FILE_WRITE_NOW;
     if (result != 0)

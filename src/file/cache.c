@@ -2,7 +2,7 @@
 
 #include "file/ahead.h"
 #include "file/getattr.h"
-#include "file/give.h"
+#include "file/vectors.h"
 #include "file/io.h"
 #include "ledger/cache.h"
 #include "stats/count.h"

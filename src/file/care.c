@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
-#include "file/auth.h"
+#include "file/vouch.h"
 #include "file/commit.h"
 #include "file/file.h"
 #include "file/mount.h"
@@ -331,7 +331,7 @@ static bool wait_for_events(struct loop *loop, int timeout_ms)
         if (tells == (uint64_t)OF_SIGNALS) {
             hear_signal(loop);
         } else if (tells == (uint64_t)OF_SOCKET) {
-            file_auth_vouch(loop->socket);
+            file_vouch_all(loop->socket);
         } else if (tells == OF_WAKES) {
             sys_read(wakes, &count, sizeof(count));
         } else {
@@ -465,7 +465,7 @@ static void go_on(struct loop *loop)
         bool news = atomic_exchange(&asked, false) || died;
         news = watch_all(loop) || news;
         if (news)
-            file_auth_vouch(loop->socket);
+            file_vouch_all(loop->socket);
         if (tick(loop) || news) {
             look_for_mounts();
             employ();
@@ -502,7 +502,7 @@ static int begin(struct loop *loop)
     loop->signals =
         (int)sys_call4(SYS_signalfd4, -1, &signals, sizeof(signals), SFD_CLOEXEC | SFD_NONBLOCK);
     wakes = (int)sys_call2(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
-    loop->socket = file_auth_listen(); /* without it others are not vouched for */
+    loop->socket = file_vouch_listen(); /* without it others are not vouched for */
     if (loop->socket >= 0)
         (void)listen_to(loop->epoll, loop->socket, (uint64_t)OF_SOCKET);
     bool fine = loop->epoll >= 0 && loop->signals >= 0 && wakes >= 0 &&
@@ -535,7 +535,7 @@ int file_care(bool stays)
     ledger_agent_ready();
     log_info("agent: sends what processes of this run directory leave unsent");
     go_on(&loop);
-    file_auth_deafen(loop.socket);
+    file_vouch_deafen(loop.socket);
     ledger_agent_resign();
     file_finish();
     return 0;

@@ -33,6 +33,11 @@ int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth
 int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
                            struct ledger_file *file);
 
+/* COMMITs a file of which an entry in the registry is known, and perhaps no more: only one that
+ * this process has open can get a new handle. As file_inode_commit(). */
+int file_commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
+                      struct ledger_file *file);
+
 /* The mount of this process that a file of the registry is of, after its first contact, and whom to
  * ask as; NULL: none, or it cannot be used. */
 struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth);

@@ -1,4 +1,4 @@
-/* What commit.c, flush.c and rewrite.c share. */
+/* What those share that make data safe: committing.c. */
 #ifndef FILE_COMMITTING_H
 #define FILE_COMMITTING_H
 
@@ -20,6 +20,10 @@ struct committing {
     bool stored;            /* flushing: all that there was is on stable storage */
 };
 struct committing file_committing_of(struct file_inode *inode, const struct rpc_auth *auth);
+/* Of a file of which an entry in the registry is known, with this handle, and no more. */
+struct committing file_committing_entry(struct file_mount *mount, const struct rpc_auth *auth,
+                                        const struct nfs_fh *fh, struct ledger_file *file);
+struct nfs_fh file_handle_of(const struct ledger_file_key *key);
 
 /* The longest WRITE of what the ledger has. */
 static inline size_t file_longest_write(const struct file_mount *mount)

@@ -104,14 +104,6 @@ void file_finish(void);
  */
 void file_user_changed(void);
 
-/*
- * Around chroot(): mounts are found by the names that they have below the new root directory.
- * `held` has room for FILE_MOUNTS_MAX descriptors.
- */
-enum { FILE_MOUNTS_MAX = 256 };
-void file_root_prepare(int *held);
-void file_root_changed(int *held);
-
 /* ---- descriptors ---- */
 
 /*

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "file/auth.h"
+#include "file/vouch.h"
 #include "file/behind.h"
 #include "file/cache.h"
 #include "file/commit.h"
@@ -15,42 +15,16 @@
 #include "ledger/strays.h"
 #include "ledger/uncommitted.h"
 #include "net/pool.h"
-#include "run/said.h"
 #include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
 enum {
     SOME_BYTES = 64 << 20, /* that file_flush_some() sends */
-    OTHERS_MS = 5000,      /* for what this process cannot send */
-    SAY_EVERY_S = 60
+    OTHERS_MS = 5000       /* for what this process cannot send */
 };
 
 /* ---- runs ---- */
-
-bool file_commit_may_say(const struct committing *c, const char *what)
-{
-    char subject[1024];
-    snprintf(subject, sizeof(subject), "%s %.300s %.600s", what, c->mount->server->conf->name,
-             c->path);
-    return run_may_say(subject, SAY_EVERY_S);
-}
-
-void file_commit_say_no_end(struct committing *c, unsigned reconnects)
-{
-    static _Atomic bool said;
-    const struct file_server *server = c->mount->server;
-    if (reconnects > 0 && file_commit_may_say(c, "restarts"))
-        log_warning("server %s: it restarts again and again: connections ended %u times while %s "
-                    "was committed, which took as many attempts",
-                    server->conf->name, reconnects, c->path);
-    else if (reconnects == 0 && !atomic_exchange(&said, true))
-        log_warning("server %s: COMMIT comes back with another verifier each time (%s), and no "
-                    "connection ended meanwhile; everything is written twice. Set stability = "
-                    "\"stable\"%s",
-                    server->conf->name, c->path,
-                    server->net->path_count > 1 ? ", or use one path" : "");
-}
 
 struct flushing {
     struct file_runs runs;
@@ -159,7 +133,7 @@ static void say_forbidden(struct committing *c, int error)
 /* This process may not send it: those who wrote it do. 0, or `result` if they do not. */
 static int await_others(struct committing *c, int result)
 {
-    if (file_auth_is_agent()) {
+    if (file_vouch_is_agent()) {
         say_forbidden(c, result);
         return result;
     }

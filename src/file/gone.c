@@ -1,8 +1,10 @@
+/* The registry, as this process uses it: opened, moved, left. */
 #include "file/gone.h"
 
 #include <stdatomic.h>
 
 #include "file/mount.h"
+#include "ledger/cache.h"
 #include "ledger/world.h"
 #include "run/directory.h"
 #include "run/facts.h"
@@ -11,7 +13,47 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { SAY_EVERY_S = 60, WAIT_MS = 1000 };
+enum { RETRY_S = 30, SAY_EVERY_S = 60, WAIT_MS = 1000 };
+
+_Atomic(const char *) file_left_to_kernel;
+
+/* What a process lacks for the registry it mostly lacks for ever: it is not tried at each call. */
+static _Atomic uint64_t failed_ns;
+static _Atomic int failure;
+
+int file_registry_open(void)
+{
+    uint64_t failed = atomic_load_explicit(&failed_ns, memory_order_acquire);
+    if (ledger_registry_ready())
+        return 0;
+    if (failed != 0 && sys_now_ns() - failed < (uint64_t)RETRY_S * 1000000000)
+        return failure;
+    ledger_cache_set((uint64_t)file_tunables.read_cache_max);
+    int result = ledger_registry_open((uint64_t)file_tunables.uncommitted_max,
+                                      (uint64_t)(file_tunables.failover_hold * 1e9));
+    atomic_store(&failure, result);
+    atomic_store_explicit(&failed_ns, result == 0 ? 0 : sys_now_ns(), memory_order_release);
+    return result;
+}
+
+void file_mounts_retry(void)
+{
+    atomic_store(&failed_ns, 0);
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        if (pthread_mutex_trylock(&file_mount_at(i)->contact) != 0)
+            continue; /* it is being tried */
+        file_mount_at(i)->retry_ns = 0;
+        pthread_mutex_unlock(&file_mount_at(i)->contact);
+    }
+}
+
+int file_registry_move(void)
+{
+    return ledger_registry_move((uint64_t)file_tunables.uncommitted_max,
+                                (uint64_t)(file_tunables.failover_hold * 1e9));
+}
+
+/* ---- the run directory was removed ---- */
 
 static const char removed[] = "run directory was removed";
 

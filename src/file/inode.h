@@ -156,13 +156,6 @@ static inline void file_inode_leave(struct file_inode *inode)
     file_inode_leave_many(inode, 1);
 }
 
-/* Which losses the open file has told. All under file_lock but the first, which is for a new one;
- * prepare is for the descriptors below `table_end`. */
-void file_seen_open(struct file_open *open);
-void file_seen_close(struct file_open *open);
-void file_seen_fork_prepare(int table_end);
-void file_seen_fork_child(void);
-
 /* Finds the inode with this handle and counts a user of it; NULL if this process does not know it.
  */
 struct file_inode *file_inode_find(dev_t device, ino_t number, const struct nfs_fh *fh);
@@ -192,9 +185,10 @@ void file_inode_each(void (*visit)(struct file_inode *inode, void *context), voi
  * NULL: there is none. */
 struct file_open *file_table_take(const struct file_inode *inode, int *fd);
 
-/* Enters a new open file description at `fd`. Takes over the caller's use of the inode. 0/-ENOMEM
- */
-int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags);
+/* Memory for a new open file description; NULL: there is none. Under file_lock. */
+struct file_open *file_open_take(void);
+/* Enters it at `fd`, or nothing if it is NULL. Returns what was there. Under file_lock. */
+struct file_open *file_table_set(int fd, struct file_open *open);
 
 /* Does the number still stand for the file? Another thread may have closed the descriptor, and the
  * number may be another file's by now, whose offset is not ours to move. */
@@ -202,5 +196,10 @@ bool file_open_is_at(const struct file_open *open, int fd);
 
 /* One more than the highest descriptor that ever was in the table. */
 int file_table_limit(void);
+
+/* In the child of fork(), where threads of the parent do not exist: the first under file_lock,
+ * which was taken before; the second frees inodes that only those threads used. */
+void file_table_after_fork(void);
+void file_inodes_after_fork(void);
 
 #endif

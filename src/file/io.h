@@ -3,6 +3,7 @@
 #define FILE_IO_H
 
 #include "file/inode.h"
+#include "file/vectors.h"
 
 /* The errors of the layers below, about the server and the way to it, as an application may get
  * them for a file. Other results stay as they are. */
@@ -42,8 +43,6 @@ static inline bool file_is_for_kernel(ssize_t result)
     return result == -ESTALE || result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL;
 }
 
-/* The sum of the vectors, cut as the kernel does; -EINVAL, -EFAULT as readv(2). */
-ssize_t file_total_length(const struct iovec *vectors, int count);
 /* What a read or write with these arguments may do: its length, 0 for nothing, or -errno. */
 int file_check_flags(int flags); /* RWF_*, for reads and writes alike. 0 or -errno */
 ssize_t file_read_check(const struct file_open *open, const struct iovec *vectors, int count,

@@ -46,3 +46,18 @@ void file_lease_begin(void *of)
         !sys_thread_start(renew, server, "renewing a lease"))
         atomic_store(&server->renewing, false);
 }
+
+void file_mounts_end_sessions(void)
+{
+    enum { PATIENCE_MS = 1000 };
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        const struct file_server *server = file_mount_at(i)->server;
+        if (!server->session || !server->net)
+            continue;
+        const struct rpc_auth *auth = file_auth_now(file_mount_at(i));
+        struct nfs_client client = file_mount_client(file_mount_at(i), auth);
+        client.timeout_ms = PATIENCE_MS;
+        if (auth)
+            server->version->session_end(&client);
+    }
+}

@@ -1,9 +1,6 @@
-/* Start and end of the process; flags of descriptors. */
-#include <signal.h>
-#include <sys/resource.h>
-
+/* Start and end of the process; locks. */
 #include "file/agent.h"
-#include "file/append.h"
+#include "file/flags.h"
 #include "file/commit.h"
 #include "file/inode.h"
 #include "file/io.h"
@@ -16,33 +13,11 @@
 
 static bool enabled;
 
-static _Atomic int64_t size_limit = INT64_MAX;
-
-void file_size_limit_learn(void)
-{
-    struct rlimit now;
-    if (sys_call4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &now) == 0)
-        atomic_store(&size_limit, now.rlim_cur < INT64_MAX ? (int64_t)now.rlim_cur : INT64_MAX);
-}
-
-bool file_size_is_limited(void)
-{
-    return atomic_load_explicit(&size_limit, memory_order_relaxed) != INT64_MAX;
-}
-
-int64_t file_size_room(uint64_t offset)
-{
-    int64_t limit = atomic_load_explicit(&size_limit, memory_order_relaxed);
-    if (offset < (uint64_t)limit)
-        return limit - (int64_t)offset;
-    sys_call3(SYS_tgkill, sys_getpid(), sys_gettid(), SIGXFSZ);
-    return -EFBIG;
-}
-
 void file_start(void)
 {
     file_agent_prepare();
     file_size_limit_learn();
+    file_mounts_when_ready(file_commit_orphans);
     file_mounts_load();
     enabled = file_mounts_configured();
 }

@@ -3,10 +3,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "file/commit.h"
 #include "file/facts.h"
 #include "file/inode.h"
-#include "file/versions.h"
 #include "ledger/cache.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
@@ -22,20 +20,14 @@
 
 enum { RETRY_S = 30, SAY_EVERY_S = 60 };
 
-struct nfs_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth)
-{
-    return (struct nfs_client){.version = mount->server->version,
-                               .session = mount->server->session,
-                               .server = mount->server->net,
-                               .auth = auth,
-                               .counted =
-                                   atomic_load_explicit(&mount->counted, memory_order_relaxed),
-                               .read_max = mount->read_max,
-                               .write_max = mount->write_max,
-                               .timeout_ms = file_tunables.soft_timeout * 1000};
-}
-
 /* ---- first contact ---- */
+
+static void (*ready)(struct file_mount *mount, const struct rpc_auth *auth);
+
+void file_mounts_when_ready(void (*function)(struct file_mount *mount, const struct rpc_auth *auth))
+{
+    ready = function;
+}
 
 static void enter_statistics(struct file_mount *mount)
 {
@@ -56,51 +48,6 @@ static void enter_statistics(struct file_mount *mount)
     if (mount->server->session)
         mount->server->version->session_show(mount->server->session, entry.name);
     atomic_store_explicit(&mount->counted, stats_mount(mount->stats_id), memory_order_relaxed);
-}
-
-/* What a process lacks for the registry it mostly lacks for ever: it is not tried at each call. */
-static _Atomic uint64_t failed_ns;
-static _Atomic int failure;
-
-int file_registry_open(void)
-{
-    uint64_t failed = atomic_load_explicit(&failed_ns, memory_order_acquire);
-    if (ledger_registry_ready())
-        return 0;
-    if (failed != 0 && sys_now_ns() - failed < (uint64_t)RETRY_S * 1000000000)
-        return failure;
-    ledger_cache_set((uint64_t)file_tunables.read_cache_max);
-    int result = ledger_registry_open((uint64_t)file_tunables.uncommitted_max,
-                                      (uint64_t)(file_tunables.failover_hold * 1e9));
-    atomic_store(&failure, result);
-    atomic_store_explicit(&failed_ns, result == 0 ? 0 : sys_now_ns(), memory_order_release);
-    return result;
-}
-
-void file_mounts_retry(void)
-{
-    atomic_store(&failed_ns, 0);
-    for (unsigned i = 0; i < file_mount_count(); i++) {
-        if (pthread_mutex_trylock(&file_mount_at(i)->contact) != 0)
-            continue; /* it is being tried */
-        file_mount_at(i)->retry_ns = 0;
-        pthread_mutex_unlock(&file_mount_at(i)->contact);
-    }
-}
-
-int file_registry_move(void)
-{
-    return ledger_registry_move((uint64_t)file_tunables.uncommitted_max,
-                                (uint64_t)(file_tunables.failover_hold * 1e9));
-}
-
-bool file_mount_may_say(const struct file_mount *mount, const char *what, int result)
-{
-    char subject[1024];
-    bool of_mount = result == -EACCES || result == -EPERM || result == -ENOENT;
-    snprintf(subject, sizeof(subject), "%s %d %.300s %.600s", what, result == 0,
-             mount->server->conf->name, of_mount ? mount->path : "");
-    return run_may_say(subject, SAY_EVERY_S);
 }
 
 /* I/O through the server alone does not see what the clients of layouts wrote. `told`: the server
@@ -160,6 +107,15 @@ static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
     return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
+bool file_mount_is_other_version(const struct file_mount *mount, const struct ledger_file *file)
+{
+    uint64_t differs = file->key.server ^ mount->plain_key;
+    /* Each version may name the export in its own way: so the device tells, too. */
+    return file->key.server == mount->other_key ||
+           (file->key.device == mount->device && !(file->key.server & LEDGER_APART) &&
+            differs & LEDGER_SECOND && !(differs & LEDGER_ADDRESS));
+}
+
 /* What an older time with the fence left in the registry is not for this one: nobody may send it
  * any more. */
 static void drop_former(const struct file_mount *mount)
@@ -167,7 +123,7 @@ static void drop_former(const struct file_mount *mount)
     uint32_t cursor = 0;
     struct ledger_file file;
     while (ledger_uncommitted_next(&cursor, 0, false, &file)) {
-        bool ours = file.key.device != mount->device || file_is_of_other_version(mount, &file);
+        bool ours = file.key.device != mount->device || file_mount_is_other_version(mount, &file);
         for (unsigned i = 0; i < file_mount_count() && !ours; i++)
             ours = file_mount_at(i)->registry_key == file.key.server ||
                    (!file_mount_at(i)->server->conf->fence &&
@@ -255,7 +211,8 @@ static int contact(struct file_mount *mount)
     if (!known)
         file_fact_root_is(mount, &fact);
     enter_statistics(mount);
-    file_commit_orphans(mount, auth);
+    if (ready)
+        ready(mount, auth);
     log_notice(
         "mount %s: server %s, export %s, path %s port %u%s, reads of %u and writes of %u bytes",
         mount->conf->mount, mount->server->conf->name, mount->conf->directory,
@@ -328,179 +285,4 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
         *reason = reach_reason(result == -EXDEV ? REACH_NOT_THE_EXPORT : mount->why);
     pthread_mutex_unlock(&mount->contact);
     return result;
-}
-
-/* ---- the root ---- */
-
-struct nfs_fh file_mount_root(struct file_mount *mount)
-{
-    pthread_mutex_lock(&mount->lock);
-    struct nfs_fh root = mount->root;
-    pthread_mutex_unlock(&mount->lock);
-    return root;
-}
-
-void file_mount_set_root(struct file_mount *mount, const struct nfs_fh *root,
-                         const struct nfs_attr *attr, uint64_t asked_ns)
-{
-    pthread_mutex_lock(&mount->look);
-    mount->root_attr = *attr;
-    mount->looked_ns = asked_ns;
-    mount->look_result = 0;
-    pthread_mutex_unlock(&mount->look);
-    pthread_mutex_lock(&mount->lock);
-    mount->root = *root;
-    for (unsigned i = 0; i < FILE_DIRECTORIES && mount->has_directories; i++) {
-        sys_free(mount->directories[i].path);
-        mount->directories[i].path = NULL;
-    }
-    pthread_mutex_unlock(&mount->lock);
-}
-
-/* ---- paths to handles ---- */
-
-static struct file_directory *directory_slot(struct file_mount *mount, const char *path,
-                                             size_t length)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (uint8_t)path[i]) * UINT64_C(0x100000001b3);
-    return &mount->directories[(hash >> 20) % FILE_DIRECTORIES];
-}
-
-static bool directory_known(struct file_mount *mount, const char *path, size_t length,
-                            struct nfs_fh *fh)
-{
-    pthread_mutex_lock(&mount->lock);
-    struct file_directory *slot = directory_slot(mount, path, length);
-    bool known =
-        slot->path && strlen(slot->path) == length && memcmp(slot->path, path, length) == 0;
-    if (known)
-        *fh = slot->fh;
-    pthread_mutex_unlock(&mount->lock);
-    return known;
-}
-
-static void directory_remember(struct file_mount *mount, const char *path, size_t length,
-                               const struct nfs_fh *fh)
-{
-    char *copy = sys_alloc(length + 1);
-    if (copy) {
-        memcpy(copy, path, length);
-        copy[length] = '\0';
-    }
-    pthread_mutex_lock(&mount->lock);
-    struct file_directory *slot = directory_slot(mount, path, length);
-    sys_free(slot->path);
-    slot->path = copy;
-    slot->fh = *fh;
-    mount->has_directories = true;
-    pthread_mutex_unlock(&mount->lock);
-}
-
-/* By this process or, lately, by another. */
-static bool directory_found(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                            size_t length, struct nfs_fh *fh)
-{
-    if (directory_known(mount, path, length, fh))
-        return true;
-    if (!file_fact_of_directory(mount, auth, path, length, fh))
-        return false;
-    directory_remember(mount, path, length, fh);
-    return true;
-}
-
-static void directory_learn(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                            size_t length, const struct nfs_fh *fh)
-{
-    directory_remember(mount, path, length, fh);
-    file_fact_directory_is(mount, auth, path, length, fh);
-}
-
-int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                      bool fresh, struct nfs_fh *fh, struct nfs_post_attr *attr)
-{
-    struct nfs_client client = file_mount_client(mount, auth);
-    const char *relative = path + mount->path_length;
-    while (*relative == '/')
-        relative++;
-    struct nfs_fh directory = file_mount_root(mount);
-    const char *at = relative;
-
-    /* The deepest directory on the way that is known. */
-    for (const char *slash = strrchr(relative, '/'); slash && !fresh;
-         slash = memrchr(relative, '/', (size_t)(slash - relative))) {
-        if (directory_found(mount, auth, relative, (size_t)(slash - relative), &directory)) {
-            at = slash + 1;
-            break;
-        }
-    }
-    for (;;) {
-        size_t length = strcspn(at, "/");
-        char name[NFS_NAME_MAX + 1];
-        if (length == 0 || length > NFS_NAME_MAX)
-            return length == 0 ? -ENOENT : -ENAMETOOLONG;
-        memcpy(name, at, length);
-        name[length] = '\0';
-        int result = nfs_lookup(&client, &directory, name, fh, attr);
-        if (result != 0)
-            return result;
-        at += length;
-        if (*at == '\0')
-            return 0;
-        directory_learn(mount, auth, relative, (size_t)(at - relative), fh);
-        directory = *fh;
-        at++;
-    }
-}
-
-/* ---- verifiers ---- */
-
-/* Under the server's lock. */
-static void note_instance(struct file_server *server, uint64_t verifier)
-{
-    if (server->verifier == verifier)
-        return;
-    server->before = server->verifier;
-    server->before_until = server->up_until;
-    server->up_since = server->up_until = 0;
-    server->verifier = verifier;
-}
-
-void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns, int64_t told)
-{
-    if (sent_ns <= atomic_load_explicit(&server->seen_ns, memory_order_relaxed))
-        return; /* as most, which were sent together with another */
-    pthread_mutex_lock(&server->lock);
-    if (sent_ns > server->seen_ns) {
-        note_instance(server, verifier);
-        server->seen_ns = sent_ns;
-        if (told != 0 && server->up_since == 0)
-            server->up_since = told;
-        if (told > server->up_until)
-            server->up_until = told;
-    }
-    pthread_mutex_unlock(&server->lock);
-}
-
-bool file_server_verifier(struct file_server *server, uint64_t connected_ns, uint64_t *verifier)
-{
-    pthread_mutex_lock(&server->lock);
-    bool known = server->seen_ns >= connected_ns && server->seen_ns != 0;
-    *verifier = server->verifier;
-    pthread_mutex_unlock(&server->lock);
-    return known;
-}
-
-bool file_server_was_up(struct file_server *server, uint64_t verifier, int64_t time,
-                        struct ledger_file *file)
-{
-    pthread_mutex_lock(&server->lock);
-    bool noted = server->verifier == verifier; /* else it told so in answer to an older call */
-    int64_t since = noted ? server->up_since : 0;
-    int64_t before_until = noted ? server->before_until : server->up_until;
-    uint64_t before = noted ? server->before : server->verifier;
-    pthread_mutex_unlock(&server->lock);
-    return (since != 0 && time > since) ||
-           (time <= before_until && !ledger_file_verifier_differs(file, before));
 }

@@ -56,6 +56,7 @@ struct file_server {
 enum file_mount_state { FILE_MOUNT_NEW, FILE_MOUNT_READY, FILE_MOUNT_FAILED, FILE_MOUNT_REFUSED };
 
 enum {
+    FILE_MOUNTS_MAX = 256,
     FILE_DIRECTORIES = 1024,
     FILE_CONTACT_TIMEOUT_MS = 5000 /* for each question of the first contact */
 };
@@ -115,10 +116,28 @@ struct file_mount {
     struct file_directory directories[FILE_DIRECTORIES]; /* a hash table without chains */
 };
 
+/* What each mount is given to when its first contact succeeded, under `contact`. Before
+ * file_mounts_load(). */
+void file_mounts_when_ready(void (*function)(struct file_mount *mount,
+                                             const struct rpc_auth *auth));
 /* Reads the configuration (file_start()). */
 void file_mounts_load(void);
 unsigned file_mount_count(void);
 struct file_mount *file_mount_at(unsigned index);
+/* Adds a mount. False: there are too many (said on the log), and it is freed. */
+bool file_mounts_add(struct file_mount *mount);
+/* Notes where the directory of this descriptor is, by its name. 0 or -errno. */
+int file_mount_learn_path(struct file_mount *mount, int fd);
+/* Around fork: nobody adds one, or changes one of them. */
+void file_mounts_lock(void);
+void file_mounts_unlock(void);
+
+/*
+ * Around chroot(): mounts are found by the names that they have below the new root directory.
+ * `held` has room for FILE_MOUNTS_MAX descriptors.
+ */
+void file_root_prepare(int *held);
+void file_root_changed(int *held);
 
 /* Is any mount to be served, if it is there? */
 bool file_mounts_configured(void);
@@ -183,6 +202,8 @@ struct nfs_fh file_mount_root(struct file_mount *mount);
 void file_mount_set_root(struct file_mount *mount, const struct nfs_fh *root,
                          const struct nfs_attr *attr, uint64_t asked_ns);
 
+/* As file_mount_renew(), under `contact`. */
+int file_root_renew(struct file_mount *mount, const struct rpc_auth *auth);
 /*
  * Sees to it that the root's handle is good, after something below it was stale: asks the server,
  * and mounts again if it has to, for half a minute. 0, or -errno if that failed. Takes `contact`.

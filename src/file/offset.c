@@ -2,6 +2,7 @@
 #include <sys/syscall.h>
 
 #include "file/append.h"
+#include "file/flags.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "sys/sys.h"

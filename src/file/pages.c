@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "file/append.h"
+#include "file/flags.h"
 #include "file/mount.h"
 #include "ledger/hold.h"
 #include "run/said.h"

@@ -20,14 +20,9 @@
 
 enum { NFS_MAGIC = 0x6969, SAID_MOUNTS = 4 };
 
-struct conf_tunables file_tunables;
-
-/* Constant after file_mounts_load(), but for mounts that are added. */
+/* Constant after file_mounts_load(). */
 static struct conf_nfstab nfstab;
-static struct file_mount *mounts[FILE_MOUNTS_MAX];
-static _Atomic unsigned mount_count;                        /* the last come later: see late.c */
-static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; /* held while one is added; briefly */
-static struct file_server *servers;                         /* VERSIONS of each stanza */
+static struct file_server *servers; /* VERSIONS of each stanza */
 static const struct nfs_version *const versions[] = {&nfs_version3, &nfs_version41};
 enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
 
@@ -63,19 +58,6 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-/* The mount's place in the file system, as /proc/self/fd will name files below it. */
-static int learn_path(struct file_mount *mount, int fd)
-{
-    char link[32];
-    snprintf(link, sizeof(link), "self/fd/%d", fd);
-    ssize_t length = sys_proc_readlink(link, mount->path, sizeof(mount->path) - 1);
-    if (length < 0)
-        return (int)length;
-    mount->path[length] = '\0';
-    mount->path_length = (size_t)length;
-    return 0;
-}
-
 static int find_place(struct file_mount *mount)
 {
     int fd = sys_open(mount->conf->mount, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -83,7 +65,7 @@ static int find_place(struct file_mount *mount)
         return fd;
     struct stat status;
     struct statfs fs;
-    int result = learn_path(mount, fd), nfs = -ENOENT;
+    int result = file_mount_learn_path(mount, fd), nfs = -ENOENT;
     if (result == 0)
         result = sys_fstat(fd, &status);
     if (result == 0 && (nfs = reach_kernel_mount_of(status.st_dev, &mount->kernel)) < 0) {
@@ -97,23 +79,6 @@ static int find_place(struct file_mount *mount)
     mount->inode = status.st_ino;
     mount->kernel_nfs = nfs;
     return 0;
-}
-
-void file_root_prepare(int *held)
-{
-    unsigned count = file_mount_count(); /* what comes now is found in the new root */
-    for (unsigned i = 0; i < FILE_MOUNTS_MAX; i++)
-        held[i] = i < count ? sys_open(mounts[i]->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0) : -1;
-}
-
-void file_root_changed(int *held)
-{
-    for (unsigned i = 0; i < file_mount_count(); i++) {
-        if (held[i] < 0)
-            continue;
-        learn_path(mounts[i], held[i]);
-        sys_close(held[i]);
-    }
 }
 
 /* Its token is in the first export of the stanza. */
@@ -185,24 +150,6 @@ static struct file_mount *mount_new(size_t stanza, const struct conf_export *con
     return mount;
 }
 
-static bool mount_append(struct file_mount *mount)
-{
-    pthread_mutex_lock(&growing);
-    unsigned count = atomic_load(&mount_count);
-    bool room = count < FILE_MOUNTS_MAX;
-    if (room) {
-        mounts[count] = mount;
-        atomic_store_explicit(&mount_count, count + 1, memory_order_release);
-    }
-    pthread_mutex_unlock(&growing);
-    if (room)
-        return true;
-    log_error("mount %s: more than %d mounts; the kernel serves it", mount->conf->mount,
-              FILE_MOUNTS_MAX);
-    sys_free(mount);
-    return false;
-}
-
 static void mount_add(size_t stanza, const struct conf_export *conf)
 {
     int result;
@@ -214,7 +161,7 @@ static void mount_add(size_t stanza, const struct conf_export *conf)
     }
     struct file_mount *mount = mount_new(stanza, conf, &result);
     if (mount)
-        mount_append(mount);
+        file_mounts_add(mount);
     else
         log_notice("mount %s: %s; nothing is served there until it is mounted", conf->mount,
                    strerrordesc_np(-result));
@@ -224,8 +171,8 @@ static void mount_add(size_t stanza, const struct conf_export *conf)
 static struct file_mount *last_of(const struct conf_export *conf)
 {
     for (unsigned i = file_mount_count(); i > 0; i--) {
-        if (mounts[i - 1]->conf == conf)
-            return mounts[i - 1];
+        if (file_mount_at(i - 1)->conf == conf)
+            return file_mount_at(i - 1);
     }
     return NULL;
 }
@@ -243,7 +190,7 @@ static bool export_arrived(size_t stanza, const struct conf_export *conf, dev_t 
         sys_free(mount);
         return false;
     }
-    if (!mount || !mount_append(mount))
+    if (!mount || !file_mounts_add(mount))
         return false;
     if (last)
         atomic_store(&last->replaced, true);
@@ -330,7 +277,7 @@ void file_mounts_say(const char *version)
     for (size_t i = 0; i < nfstab.file_count; i++)
         append(text, sizeof(text), "%s%s", i ? ", " : "", nfstab.files[i]);
     for (unsigned i = 0; i < count && i < SAID_MOUNTS; i++) {
-        const struct file_mount *mount = mounts[i];
+        const struct file_mount *mount = file_mount_at(i);
         append(text, sizeof(text), "%s %s is %s of server %s", i ? "," : ":", mount->conf->mount,
                mount->conf->directory, mount->server->conf->name);
     }
@@ -345,59 +292,13 @@ void file_mounts_say(const char *version)
                text);
 }
 
-unsigned file_mount_count(void)
-{
-    return atomic_load_explicit(&mount_count, memory_order_acquire);
-}
-
-struct file_mount *file_mount_at(unsigned index)
-{
-    return mounts[index];
-}
-
-struct file_mount *file_mount_of_device(dev_t device)
-{
-    for (unsigned i = 0; i < file_mount_count(); i++) {
-        if (mounts[i]->device == device)
-            return mounts[i];
-    }
-    return NULL;
-}
-
-bool file_mount_has_device(dev_t device)
-{
-    return file_mount_of_device(device) != NULL;
-}
-
-bool file_mount_is_nfs(dev_t device)
-{
-    const struct file_mount *mount = file_mount_of_device(device);
-    return mount && mount->kernel_nfs;
-}
-
-struct file_mount *file_mount_find(dev_t device, const char *path)
-{
-    struct file_mount *best = NULL;
-    for (unsigned i = 0; i < file_mount_count(); i++) {
-        struct file_mount *mount = mounts[i];
-        if (mount->device != device || strncmp(path, mount->path, mount->path_length) != 0)
-            continue;
-        if (path[mount->path_length] != '/' && mount->path_length > 1)
-            continue;
-        if (!best || mount->path_length > best->path_length)
-            best = mount;
-    }
-    return best;
-}
 /* ---- fork ---- */
 
 void file_mounts_fork_prepare(void)
 {
     file_addresses_fork_prepare();
     net_fork_prepare();
-    pthread_mutex_lock(&growing);
-    for (unsigned i = 0; i < file_mount_count(); i++)
-        pthread_mutex_lock(&mounts[i]->lock);
+    file_mounts_lock();
     for (size_t i = 0; i < server_count(); i++)
         pthread_mutex_lock(&servers[i].lock);
 }
@@ -406,26 +307,9 @@ void file_mounts_fork_parent(void)
 {
     for (size_t i = 0; i < server_count(); i++)
         pthread_mutex_unlock(&servers[i].lock);
-    for (unsigned i = 0; i < file_mount_count(); i++)
-        pthread_mutex_unlock(&mounts[i]->lock);
-    pthread_mutex_unlock(&growing);
+    file_mounts_unlock();
     net_fork_parent();
     file_addresses_fork_parent();
-}
-
-void file_mounts_end_sessions(void)
-{
-    enum { PATIENCE_MS = 1000 };
-    for (unsigned i = 0; i < file_mount_count(); i++) {
-        const struct file_server *server = mounts[i]->server;
-        if (!server->session || !server->net)
-            continue;
-        const struct rpc_auth *auth = file_auth_now(mounts[i]);
-        struct nfs_client client = file_mount_client(mounts[i], auth);
-        client.timeout_ms = PATIENCE_MS;
-        if (auth)
-            server->version->session_end(&client);
-    }
 }
 
 void file_mounts_fork_child(void)
@@ -435,8 +319,8 @@ void file_mounts_fork_child(void)
     file_late_fork_child();
     file_addresses_fork_child();
     for (unsigned i = 0; i < file_mount_count(); i++) { /* their holders do not exist here */
-        pthread_mutex_init(&mounts[i]->contact, NULL);
-        pthread_mutex_init(&mounts[i]->look, NULL);
+        pthread_mutex_init(&file_mount_at(i)->contact, NULL);
+        pthread_mutex_init(&file_mount_at(i)->look, NULL);
     }
     for (size_t i = 0; i < server_count(); i++) {
         atomic_store(&servers[i].renewing, false);

@@ -4,7 +4,7 @@
 #include "file/commit.h"
 #include "file/flush.h"
 #include "file/getattr.h"
-#include "file/give.h"
+#include "file/vectors.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/renew.h"

@@ -10,81 +10,21 @@
 
 #include "file/getattr.h"
 #include "file/inode.h"
+#include "file/key.h"
+#include "file/loss.h"
 #include "file/proof.h"
 #include "file/renew.h"
 #include "net/pool.h"
-#include "reach/root.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { ROOT_TRIES = 30, PAUSE_MS = 1000, RENEWALS_MAX = 4 };
-
-/* ---- the root ---- */
+enum { PAUSE_MS = 100, RENEWALS_MAX = 4 };
 
 static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
 {
     return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
-
-/* MOUNT again, and the proof that it is the same directory. Where the kernel's own mount is stale
- * too, the file number must do: each file below is proven by itself. */
-static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, struct nfs_fh *root,
-                       struct nfs_attr *attr)
-{
-    struct nfs_client client = file_mount_client(mount, auth);
-    struct reach_finding finding = {0};
-    struct file_root found;
-    int result = file_paths_mount(mount, NULL, &found);
-    *root = found.fh;
-    *attr = found.attr;
-    if (result == 0 && !found.proven) {
-        result = reach_prove_root(mount->path, reach_statx_now, NULL, &client, root, &finding);
-        *attr = finding.attr;
-    }
-    if (result != -ESTALE)
-        return result;
-    result = nfs_getattr(&client, root, attr);
-    if (result == 0 && (attr->type != NFS_DIR || attr->fileid != mount->inode))
-        result = -EXDEV;
-    return result;
-}
-
-/* Under mount->contact. 0 when the root's handle is good now. */
-static int renew_root(struct file_mount *mount, const struct rpc_auth *auth)
-{
-    struct nfs_client client = file_mount_client(mount, auth);
-    struct nfs_fh old = file_mount_root(mount), root;
-    struct nfs_attr attr;
-    int result = nfs_getattr(&client, &old, &attr);
-    if (result != 0 && !net_server_is_at_home(mount->server->net))
-        return -ENONET; /* another server may be asked here */
-    if (result != 0 && sys_now_ns() < mount->retry_ns)
-        return result; /* all files of the mount ask, one after the other */
-    for (int i = 0; result != 0 && result != -EXDEV && i < ROOT_TRIES; i++) {
-        if (i == 1 && file_mount_may_say(mount, "root", result))
-            log_warning(
-                "mount %s: server %s does not know the export's root any more, and mounting "
-                "%s again failed: %s; trying for %d s",
-                mount->conf->mount, mount->server->conf->name, mount->conf->directory,
-                strerrordesc_np(-result), ROOT_TRIES * PAUSE_MS / 1000);
-        if (i > 0)
-            sys_nanosleep_ms(PAUSE_MS);
-        uint64_t asked_ns = sys_now_ns();
-        result = mount_again(mount, auth, &root, &attr);
-        if (result != 0)
-            continue;
-        file_mount_set_root(mount, &root, &attr, asked_ns);
-        if (!same_handle(&root, &old))
-            log_notice("mount %s: server %s exports %s with new file handles; files are looked up "
-                       "again by name",
-                       mount->conf->mount, mount->server->conf->name, mount->conf->directory);
-    }
-    mount->retry_ns = result == 0 ? 0 : sys_now_ns() + (uint64_t)ROOT_TRIES * PAUSE_MS * 1000000;
-    return result;
-}
-
-/* ---- a file ---- */
 
 /* How many names the file has, by a descriptor of it. False: it cannot be told. */
 static bool links_of(const struct file_inode *inode, int fd, nlink_t *links)
@@ -140,7 +80,7 @@ static int find_again(struct file_inode *inode, const struct rpc_auth *auth, str
 {
     struct nfs_client client = file_mount_client(inode->mount, auth);
     for (int i = 0;; i++) {
-        int result = renew_root(inode->mount, auth);
+        int result = file_root_renew(inode->mount, auth);
         if (result != 0)
             return result;
         int fd = file_inode_descriptor(inode);
@@ -196,16 +136,8 @@ static int renew(struct file_inode *inode, const struct rpc_auth *auth)
     }
     if (!same_handle(&fh, atomic_load(&inode->fh)))
         return keep_handle(inode, &fh, &attr);
-    sys_nanosleep_ms(PAUSE_MS / 10); /* a server that is just being set up again */
+    sys_nanosleep_ms(PAUSE_MS); /* a server that is just being set up again */
     return 0;
-}
-
-int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth)
-{
-    pthread_mutex_lock(&mount->contact);
-    int result = renew_root(mount, auth);
-    pthread_mutex_unlock(&mount->contact);
-    return result;
 }
 
 bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,

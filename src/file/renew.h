@@ -26,22 +26,11 @@ struct file_handle_use file_inode_use(struct file_inode *inode);
 bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
                       struct file_handle_use *use);
 
-/* How the registry knows a file of the mount with this handle. */
-struct ledger_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
-                                         const struct nfs_fh *fh);
-/* How it may know the file of a descriptor, if `path` is empty, or of a path: by its handle if the
- * kernel tells that, else by its number. */
-struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *status);
 /*
  * The handle of `entry` is stale for good: is the file gone, so that nobody misses what was written
  * to it? Else others may yet find it again. inode: NULL if this process has none.
  */
 bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
                      const struct ledger_file *entry, const struct file_inode *inode);
-/* Bytes that were not committed are lost: said on the log, and by the next fsync. */
-void file_inode_report_loss(struct file_inode *inode, uint64_t bytes);
-
-/* The path of an open file, as the kernel names it. False when it cannot be had. */
-bool file_path_of(int fd, char path[PATH_MAX]);
 
 #endif

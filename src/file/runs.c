@@ -1,6 +1,6 @@
 #include "file/runs.h"
 
-#include "file/async.h"
+#include "file/upper.h"
 #include "file/io.h"
 #include "sys/sys.h"
 
@@ -197,7 +197,7 @@ static int first_run(struct file_runs *source, bool wait, struct file_run *run)
 {
     int result;
     while ((result = source->next(source, false, run)) == -EAGAIN && wait) {
-        if (!file_async_help(NULL))
+        if (!file_upper.help(NULL))
             return source->next(source, true, run);
     }
     return result;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "file/arrived.h"
-#include "file/async.h"
+#include "file/upper.h"
 #include "file/commit.h"
 #include "file/getattr.h"
 #include "file/io.h"
@@ -54,7 +54,7 @@ static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr 
             ledger_file_learned(c->entry, epoch, &now, asked_ns);
         if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
             return 0;
-        if (!file_async_help(NULL))
+        if (!file_upper.help(NULL))
             sys_nanosleep_ms(ASK_MS);
     }
 }
@@ -189,7 +189,7 @@ static int take(struct committing *c, struct ledger_sending *sending, struct led
 {
     int result;
     while ((result = ledger_dirty_take(c->entry, sending, false, write)) == -EAGAIN) {
-        if (file_async_help(NULL))
+        if (file_upper.help(NULL))
             continue;
         result = ledger_dirty_take(c->entry, sending, true, write);
         break;

@@ -5,7 +5,7 @@
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/lane.h"
-#include "file/world.h"
+#include "file/upper.h"
 #include "ledger/dirty.h"
 #include "ledger/uncommitted.h"
 #include "sys/critical.h"
@@ -177,8 +177,8 @@ static void submit_write(struct batch *batch, struct file_request *request,
         return;
     }
     file_inode_leave(inode);
-    int demoted = result == FILE_NO_ROOM       ? file_inode_demote(inode, open->auth, file_no_room)
-                  : result == LEDGER_OF_KERNEL ? file_inode_follow(inode)
+    int demoted = result == FILE_NO_ROOM       ? file_upper.demote(inode, open->auth, file_no_room)
+                  : result == LEDGER_OF_KERNEL ? file_upper.follow(inode)
                                                : 0;
     if (result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL)
         result = demoted == -ENONET ? -EIO : FILE_KERNEL;
@@ -247,8 +247,8 @@ static void submit_synchronous(struct batch *batch, struct file_request *request
     if (request->operation == FILE_SYNC)
         result = file_fsync(open, request->fd);
     else if (request->operation == FILE_READ)
-        result = file_preadv(open, request->fd, request->vectors, request->count, request->offset,
-                             request->flags);
+        result = file_upper.preadv(open, request->fd, request->vectors, request->count,
+                                   request->offset, request->flags);
     else
         result = file_pwritev(open, request->fd, request->vectors, request->count, request->offset,
                               request->flags);

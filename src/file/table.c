@@ -2,19 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/append.h"
-#include "file/async.h"
-#include "file/behind.h"
-#include "file/commit.h"
-#include "file/fetched.h"
+#include "file/flags.h"
 #include "file/inode.h"
 #include "file/io.h"
+#include "file/loss.h"
 #include "file/pages.h"
-#include "ledger/registry.h"
+#include "file/upper.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"
 #include "sys/alloc.h"
-#include "sys/critical.h"
+#include "sys/sys.h"
 
 enum { INODE_BUCKETS = 4096, OPENS_AT_ONCE = 64 };
 
@@ -256,7 +253,7 @@ void file_put_many(struct file_open *open, unsigned references)
         references)
         return;
     struct file_inode *inode = open->inode;
-    file_ahead_close(open);
+    file_upper.closed(open);
     stats_file_close(open->stats);
     pthread_mutex_lock(&file_lock);
     file_seen_close(open);
@@ -282,8 +279,7 @@ int file_describe(const struct file_open *open, dev_t *device, ino_t *inode)
     return open->access;
 }
 
-/* Under file_lock. */
-static struct file_open *take_free_open(void)
+struct file_open *file_open_take(void)
 {
     if (!free_opens) {
         struct file_open *more = sys_alloc_zeroed(OPENS_AT_ONCE * sizeof(*more));
@@ -298,8 +294,7 @@ static struct file_open *take_free_open(void)
     return open;
 }
 
-/* Under file_lock. Returns what was in the slot. */
-static struct file_open *table_set(int fd, struct file_open *open)
+struct file_open *file_table_set(int fd, struct file_open *open)
 {
     if (open && fd > atomic_load_explicit(&table_top, memory_order_relaxed))
         atomic_store_explicit(&table_top, fd, memory_order_relaxed);
@@ -311,82 +306,7 @@ static struct file_open *table_set(int fd, struct file_open *open)
     return old;
 }
 
-static enum nfs_stable stable_of(int flags)
-{
-    if (file_tunables.stability == CONF_STABILITY_STABLE || (flags & O_SYNC) == O_SYNC)
-        return NFS_FILE_SYNC;
-    return flags & O_DSYNC ? NFS_DATA_SYNC : NFS_UNSTABLE;
-}
-
-int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags)
-{
-    struct ledger_attributes attributes = {0};
-    uint64_t verified;
-    ledger_file_attributes(&inode->entry, &attributes, &verified);
-    struct directnfs_file_stats *stats = stats_file(inode->path, inode->mount->stats_id,
-                                                    attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
-    stats_file_is(stats, inode->device, inode->inode);
-    file_ahead_prepare(flags);
-    file_behind_prepare(inode->mount, flags & O_ACCMODE, flags);
-    pthread_mutex_lock(&file_lock);
-    struct file_open *open = take_free_open();
-    struct file_open *old = NULL;
-    if (open) {
-        open->inode = inode;
-        open->auth = auth;
-        open->access = flags & O_ACCMODE;
-        open->stable = stable_of(flags);
-        open->stats = stats;
-        file_append_open(open, flags);
-        file_ahead_open(open, flags);
-        atomic_store(&open->behind, file_behind_allows(open->access, flags));
-        atomic_store(&open->left, false);
-        file_seen_open(open);
-        atomic_store(&open->references, 1);
-        old = table_set(fd, open);
-    }
-    pthread_mutex_unlock(&file_lock);
-    if (old) /* a descriptor that was closed behind our back */
-        file_put(old);
-    return open ? 0 : -ENOMEM;
-}
-
 /* ---- descriptors ---- */
-
-int file_closing(int fd)
-{
-    if (!file_is_managed(fd))
-        return 0;
-    pthread_mutex_lock(&file_lock);
-    struct file_open *open = table_set(fd, NULL);
-    bool last = open && open->inode->descriptors == 0;
-    if (last)
-        open->inode->closing = fd;
-    pthread_mutex_unlock(&file_lock);
-    if (!open)
-        return 0;
-    int result = 0;
-    bool left = atomic_exchange_explicit(&open->left, false, memory_order_relaxed);
-    if (last || left)
-        result = file_commit_closing(open);
-    else if (atomic_load_explicit(&open->inode->locked, memory_order_relaxed))
-        file_write_out(open, 0, 0,
-                       true); /* each close ends the process's locks: fcntl_locking(2) */
-    /* As after the kernel's close, who opens the file now sees what was written. */
-    bool old = open->access != O_RDONLY &&
-               atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed);
-    if (old ||
-        ((last || left) && atomic_load_explicit(&open->inode->written, memory_order_relaxed)))
-        file_pages_drop_closing(open, fd);
-    if (last) {
-        pthread_mutex_lock(&file_lock);
-        open->inode->closing = 0;
-        pthread_mutex_unlock(&file_lock);
-    }
-    file_put(open);
-    /* Nobody can read the data of a removed file. */
-    return result == -ESTALE ? 0 : (int)file_posix_error(result);
-}
 
 void file_duplicated(int from, int to)
 {
@@ -399,7 +319,7 @@ void file_duplicated(int from, int to)
         file_put(open);
         return;
     }
-    struct file_open *old = table_set(to, open);
+    struct file_open *old = file_table_set(to, open);
     pthread_mutex_unlock(&file_lock);
     if (old)
         file_put(old);
@@ -413,7 +333,7 @@ struct file_open *file_table_take(const struct file_inode *inode, int *fd)
     for (; *fd <= top && !open; ++*fd) {
         struct file_open *here = atomic_load(&file_table[*fd]);
         if (here && here->inode == inode)
-            open = table_set(*fd, NULL);
+            open = file_table_set(*fd, NULL);
     }
     pthread_mutex_unlock(&file_lock);
     return open;
@@ -465,11 +385,9 @@ static void inode_after_fork(struct file_inode *inode)
     inode->arrived_listed = false;
 }
 
-/*
- * Threads of the parent do not exist in the child: references and calls that were theirs are
- * forgotten; what the table holds is what counts. Under file_lock, which the prepare handler took.
+/* References and calls of the parent's threads are forgotten; what the table holds is what counts.
  */
-static void table_after_fork(void)
+void file_table_after_fork(void)
 {
     int top = atomic_load(&table_top);
     for (unsigned i = 0; i < INODE_BUCKETS; i++) {
@@ -482,7 +400,7 @@ static void table_after_fork(void)
             continue;
         inode_after_fork(open->inode); /* it may be forgotten, and is in no bucket then */
         atomic_store(&open->references, 0);
-        file_append_child(open);
+        file_flags_child(open);
     }
     for (int fd = 0; fd <= top; fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
@@ -491,8 +409,7 @@ static void table_after_fork(void)
     }
 }
 
-/* Those that only threads of the parent used. */
-static void free_unused_inodes(void)
+void file_inodes_after_fork(void)
 {
     for (unsigned i = 0; i < INODE_BUCKETS; i++) {
         for (struct file_inode *inode = inodes[i], *next; inode; inode = next) {
@@ -503,44 +420,4 @@ static void free_unused_inodes(void)
             inode_free(inode);
         }
     }
-}
-
-void file_fork_prepare(void)
-{
-    sys_critical_enter();
-    file_shared_all();
-    file_pages_settle();
-    file_mounts_fork_prepare();
-    pthread_mutex_lock(&file_lock);
-    file_seen_fork_prepare(file_table_limit());
-    file_behind_fork_prepare();
-    sys_alloc_fork_prepare();
-}
-
-void file_fork_parent(void)
-{
-    sys_alloc_fork_done();
-    file_behind_fork_parent();
-    pthread_mutex_unlock(&file_lock);
-    file_mounts_fork_parent();
-    sys_critical_leave();
-}
-
-void file_fork_child(void)
-{
-    sys_alloc_fork_done();
-    table_after_fork();
-    file_seen_fork_child();
-    file_behind_fork_parent();
-    pthread_mutex_unlock(&file_lock);
-    file_flags_child();
-    file_mounts_fork_child();
-    file_async_fork_child();
-    file_ahead_fork_child();
-    file_behind_fork_child();
-    file_pages_fork_child();
-    ledger_registry_after_fork();
-    free_unused_inodes();
-    stats_after_fork();
-    sys_critical_leave();
 }

@@ -1,7 +1,7 @@
 /* What the kernel's client is asked, so that it learns what was written: see pages.h. */
 #include <sys/sysmacros.h>
 
-#include "file/append.h"
+#include "file/flags.h"
 #include "file/mount.h"
 #include "file/pages.h"
 #include "ledger/hold.h"

@@ -16,8 +16,6 @@
 #include "sys/log.h"
 #include "sys/thread.h"
 
-_Atomic(const char *) file_left_to_kernel;
-
 static void hand_over(struct file_inode *inode, void *reason)
 {
     const struct rpc_auth *auth = file_inode_auth(inode);

@@ -11,7 +11,7 @@
 #include "ledger/file.h"
 
 /* Was this file of the registry written by who asks for the mount's export in the other version? */
-bool file_is_of_other_version(const struct file_mount *mount, const struct ledger_file *file);
+bool file_mount_is_other_version(const struct file_mount *mount, const struct ledger_file *file);
 
 /*
  * Commits what was written to the file with this number in the other version, if a mount of this

@@ -5,13 +5,14 @@
  */
 #include <string.h>
 
-#include "file/append.h"
+#include "file/flags.h"
 #include "file/async.h"
 #include "file/commit.h"
 #include "file/flush.h"
 #include "file/gone.h"
 #include "file/inode.h"
 #include "file/io.h"
+#include "file/key.h"
 #include "file/pages.h"
 #include "file/renew.h"
 #include "file/world.h"
@@ -22,7 +23,6 @@
 #include "ledger/world.h"
 #include "stats/count.h"
 #include "net/pool.h"
-#include "net/ports.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
@@ -404,33 +404,11 @@ const char *file_world_stay(struct file_inode *inode)
 
 /* ---- calls of the engine ---- */
 
-/* Ports are short, and this process has none. It waits for one here, where it keeps no range and
- * no size from processes that have one. */
-static void wait_for_port(const struct file_inode *inode)
+bool file_world_cross(struct file_inode *inode, bool known)
 {
-    static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
-    struct nfs_client client = file_mount_client(inode->mount, &none);
-    nfs_null(&client);
-}
-
-bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
-{
-    if (__builtin_expect(net_server_lacks_port(inode->mount->server->net), 0))
-        wait_for_port(inode);
-    for (bool stays = false, again = false;; again = true) {
-        file_registry_look();
-        atomic_fetch_add(&inode->busy, calls); /* first: who demotes it waits for that */
-        bool known = atomic_load(&inode->demoted);
-        if (!known && (stays || !ledger_world_is_kernel(&inode->entry)))
-            return true;
-        atomic_fetch_sub(&inode->busy, calls);
-        if (crossing)
-            return false;
-        if (known ? await_demotion(inode) : file_inode_follow(inode) != -ENONET)
-            return false;
-        /* Else it can go there now, as other threads have connections again. */
-        stays = again || net_server_look_abroad(inode->mount->server->net);
-    }
+    if (crossing)
+        return false;
+    return known ? !await_demotion(inode) : file_inode_follow(inode) == -ENONET;
 }
 
 /* ---- and back ---- */

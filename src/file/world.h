@@ -14,6 +14,8 @@ extern unsigned file_world_abroad_ms;
 int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
 /* Follows another process, which moved it there. Likewise. */
 int file_inode_follow(struct file_inode *inode);
+/* See struct file_upper. */
+bool file_world_cross(struct file_inode *inode, bool known);
 
 /*
  * A descriptor that can write the file stays with the kernel, though it may never have been proven

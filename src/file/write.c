@@ -1,6 +1,6 @@
 /* Writing. */
 #include "file/append.h"
-#include "file/async.h"
+#include "file/upper.h"
 #include "file/behind.h"
 #include "file/commit.h"
 #include "file/flush.h"
@@ -177,7 +177,7 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
     }
     /* What is in the way may be in flight from this thread: nobody else would see its end. */
     while ((result = file_write_announce(open, &beginning, &stable, wait)) == -EAGAIN)
-        wait = !file_async_help(NULL);
+        wait = !file_upper.help(NULL);
     if (result != 0)
         return result;
     if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
@@ -282,13 +282,6 @@ ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t o
         written = write_in_pieces(open, all, offset, stable);
     }
     return written;
-}
-
-int file_check_flags(int flags)
-{
-    if (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | FILE_NOAPPEND))
-        return -EOPNOTSUPP;
-    return flags & RWF_APPEND && flags & FILE_NOAPPEND ? -EINVAL : 0;
 }
 
 ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,

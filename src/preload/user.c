@@ -1,4 +1,5 @@
 /* A process that becomes another user, or gets another root directory. */
+#include "file/mount.h"
 #include "preload/preload.h"
 #include "sys/thread.h"
 

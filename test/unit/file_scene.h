@@ -15,7 +15,7 @@
 
 #include "config/tunables.h"
 #include "file/agent.h"
-#include "file/auth.h"
+#include "file/vouch.h"
 #include "file/async.h"
 #include "file/behind.h"
 #include "file/file.h"
@@ -198,7 +198,7 @@ static inline void scene_be_agent(void)
             if (ledger_agent_asked(slot, &pid, &watched) && !watched)
                 ledger_agent_watch(slot, pid);
         }
-        file_auth_vouch(-1);
+        file_vouch_all(-1);
         for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
             if (ledger_agent_server(place, &key, &device))
                 ledger_agent_serve(place, true);

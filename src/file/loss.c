@@ -3,9 +3,10 @@
  * a child shares with its parent. So from fork on that is in memory that both have.
  */
 #include "file/inode.h"
-#include "file/io.h"
+#include "file/loss.h"
 #include "ledger/uncommitted.h"
 #include "sys/alloc.h"
+#include "sys/log.h"
 #include "sys/sys.h"
 
 enum { PAGE = 4096, IN_A_PAGE = PAGE / sizeof(struct ledger_seen) };
@@ -87,4 +88,13 @@ void file_seen_fork_prepare(int table_end)
 void file_seen_fork_child(void)
 {
     current = NULL; /* the parent gives out the rest of it */
+}
+
+void file_inode_report_loss(struct file_inode *inode, uint64_t bytes)
+{
+    atomic_store(&inode->loss_due, true);
+    log_error(
+        "%s: %llu bytes that were not committed may be lost: the server gave the file another "
+        "handle, and it was changed meanwhile; the next fsync fails",
+        inode->path, (unsigned long long)bytes);
 }

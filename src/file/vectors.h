@@ -1,12 +1,15 @@
-/* What a read gives out of memory of ours. */
-#ifndef FILE_GIVE_H
-#define FILE_GIVE_H
+/* Memory of the application, as vectors. */
+#ifndef FILE_VECTORS_H
+#define FILE_VECTORS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
+/* The sum of the vectors, cut as the kernel does; -EINVAL, -EFAULT as readv(2). */
+ssize_t file_total_length(const struct iovec *vectors, int count);
 /* Is any of them one that no memory can be at? */
 bool file_bad_vectors(const struct iovec *vectors, int count);
 /* Copies to the vectors, behind their first `skip` bytes. 0 or -EFAULT. */

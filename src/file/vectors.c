@@ -1,11 +1,27 @@
-/* Copies to memory of the application. */
-#include "file/give.h"
+/* Memory of the application, as vectors. */
+#include "file/vectors.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <string.h>
 
+#include "file/file.h"
 #include "sys/critical.h"
 #include "sys/probe.h"
 #include "sys/sys.h"
+
+ssize_t file_total_length(const struct iovec *vectors, int count)
+{
+    if (count < 0 || count > IOV_MAX)
+        return -EINVAL;
+    size_t total = 0;
+    for (int i = 0; i < count; i++) {
+        if (vectors[i].iov_len > (size_t)SSIZE_MAX - total) /* so much memory no process has */
+            return vectors[i].iov_len > SSIZE_MAX ? -EINVAL : -EFAULT;
+        total += vectors[i].iov_len;
+    }
+    return (ssize_t)(total < FILE_TRANSFER_MAX ? total : FILE_TRANSFER_MAX);
+}
 
 bool file_bad_vectors(const struct iovec *vectors, int count)
 {
