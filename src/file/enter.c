@@ -1,7 +1,7 @@
 /* Calls that use the engine. */
 #include "file/gone.h"
 #include "file/inode.h"
-#include "file/io.h"
+#include "file/enter.h"
 #include "file/upper.h"
 #include "ledger/world.h"
 #include "net/pool.h"

@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "file/io.h"
+#include "file/enter.h"
 #include "sys/sys.h"
 
 static _Atomic int64_t size_limit = INT64_MAX;

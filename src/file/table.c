@@ -4,7 +4,7 @@
 
 #include "file/flags.h"
 #include "file/inode.h"
-#include "file/io.h"
+#include "file/enter.h"
 #include "file/loss.h"
 #include "file/pages.h"
 #include "file/upper.h"
