@@ -1,6 +1,6 @@
 /*
  * directnfs agent: the process that sends what others wrote behind and did not live to send. The
- * library starts it where it is needed (file/agent.c), or a service manager does.
+ * library starts it where it is needed (durable/agent.c), or a service manager does.
  */
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/options.h"
-#include "file/care.h"
+#include "fd/care.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 
@@ -22,7 +22,7 @@ struct request {
     bool stay;
 };
 
-/* All, in all threads: file_care() reads some of them. Others are not for it, as one that a service
+/* All, in all threads: fd_care() reads some of them. Others are not for it, as one that a service
  * manager sends to all processes of a unit, and must not end or stop it. */
 static void block_signals(void)
 {
@@ -110,7 +110,7 @@ static int run(int argc, char **argv)
         cmd_complain("agent", "DIRECTNFS_LOG: %s cannot be used; messages go to standard error",
                      target);
     sys_proc_keep();
-    int result = file_care(request.stay);
+    int result = fd_care(request.stay);
     if (result == -EBUSY && request.stay)
         cmd_complain("agent", "there is one in this run directory already");
     return result == 0 || result == -EBUSY ? CMD_FINE : CMD_NOT_FINE;

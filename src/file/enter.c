@@ -1,5 +1,5 @@
 /* Calls that use the engine. */
-#include "file/gone.h"
+#include "mount/registry.h"
 #include "file/inode.h"
 #include "file/enter.h"
 #include "file/upper.h"
@@ -12,7 +12,7 @@
 static void wait_for_port(const struct file_inode *inode)
 {
     static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
-    struct nfs_client client = file_mount_client(inode->mount, &none);
+    struct nfs_client client = mount_client(inode->mount, &none);
     nfs_null(&client);
 }
 
@@ -21,7 +21,7 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
     if (__builtin_expect(net_server_lacks_port(inode->mount->server->net), 0))
         wait_for_port(inode);
     for (bool stays = false, again = false;; again = true) {
-        file_registry_look();
+        mount_registry_look();
         atomic_fetch_add(&inode->busy, calls); /* first: who demotes it waits for that */
         bool known = atomic_load(&inode->demoted);
         if (!known && (stays || !ledger_world_is_kernel(&inode->entry)))

@@ -1,4 +1,4 @@
-/* Open files of this process. Inside src/file only. */
+/* Open files of this process. Inside the engine only. */
 #ifndef FILE_INODE_H
 #define FILE_INODE_H
 
@@ -6,7 +6,7 @@
 
 #include "directnfs/stats.h"
 #include "file/file.h"
-#include "file/mount.h"
+#include "mount/mount.h"
 #include "ledger/quiet.h"
 #include "ledger/writes.h"
 
@@ -39,12 +39,12 @@ struct file_inode {
     _Atomic bool locked;      /* this process has, or had, a lock on it */
     _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
     _Atomic unsigned busy;   /* calls on it that are using the engine */
-    _Atomic bool committing; /* a thread makes an early COMMIT: see file_commit_early() */
+    _Atomic bool committing; /* a thread makes an early COMMIT: see io_commit_early() */
     _Atomic unsigned commit_shift;
     _Atomic uint64_t committed_ns;
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
     const char *reason;         /* of the demotion; under file_lock */
-    struct file_mount *mount;
+    struct mount *mount;
     const struct rpc_auth *auth;       /* under file_lock: granted `access` by the server */
     uint32_t access;                   /* under file_lock */
     _Atomic(const struct nfs_fh *) fh; /* replaced when it became stale (renew.c) ... */
@@ -85,7 +85,7 @@ struct file_ahead {
     _Atomic uint64_t file_end;
     pthread_mutex_t lock;        /* briefly, but where no thread can be started */
     struct file_asked end_asked; /* that READ; `lock` */
-    struct file_fetched *all;    /* the parts; NULL: there never was any; `lock` */
+    struct ahead_fetched *all;   /* the parts; NULL: there never was any; `lock` */
 };
 
 /*

@@ -90,7 +90,7 @@ void file_seen_fork_child(void)
     current = NULL; /* the parent gives out the rest of it */
 }
 
-void file_inode_report_loss(struct file_inode *inode, uint64_t bytes)
+void file_loss_report(struct file_inode *inode, uint64_t bytes)
 {
     atomic_store(&inode->loss_due, true);
     log_error(

@@ -5,7 +5,7 @@
 #include "file/inode.h"
 
 /* Bytes that were not committed are lost: said on the log, and by the next fsync. */
-void file_inode_report_loss(struct file_inode *inode, uint64_t bytes);
+void file_loss_report(struct file_inode *inode, uint64_t bytes);
 
 /* Which losses the open file has told. All under file_lock but the first, which is for a new one;
  * prepare is for the descriptors below `table_end`. */

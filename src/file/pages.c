@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "file/flags.h"
-#include "file/mount.h"
+#include "mount/mount.h"
 #include "ledger/hold.h"
 #include "run/said.h"
 #include "sys/critical.h"
@@ -26,7 +26,7 @@ enum {
 
 /* ---- the thread ---- */
 
-static struct file_told *find_later(struct file_teller *teller, const struct file_told *told)
+static struct mount_told *find_later(struct mount_teller *teller, const struct mount_told *told)
 {
     for (unsigned i = 0; i < teller->later_count; i++)
         if (teller->later[i].open == told->open && teller->later[i].fd == told->fd)
@@ -35,11 +35,11 @@ static struct file_told *find_later(struct file_teller *teller, const struct fil
 }
 
 /* Whose hold goes with it. */
-static void put_later(struct file_teller *teller, const struct file_told *told)
+static void put_later(struct mount_teller *teller, const struct mount_told *told)
 {
     pthread_mutex_lock(&file_tell_lock);
-    struct file_told *known = find_later(teller, told);
-    bool kept = !known && teller->later_count < FILE_TELL_MAX;
+    struct mount_told *known = find_later(teller, told);
+    bool kept = !known && teller->later_count < MOUNT_TELL_MAX;
     if (known)
         known->times = known->times || told->times;
     if (kept && teller->later_count == 0)
@@ -53,7 +53,7 @@ static void put_later(struct file_teller *teller, const struct file_told *told)
         file_put(told->open);
 }
 
-static bool take_later(struct file_teller *teller, struct file_told *told)
+static bool take_later(struct mount_teller *teller, struct mount_told *told)
 {
     pthread_mutex_lock(&file_tell_lock);
     bool any = teller->later_count > 0;
@@ -64,9 +64,9 @@ static bool take_later(struct file_teller *teller, struct file_told *told)
     return any;
 }
 
-static bool tell_one_later(struct file_teller *teller)
+static bool tell_one_later(struct mount_teller *teller)
 {
-    struct file_told told;
+    struct mount_told told;
     if (!take_later(teller, &told))
         return false;
     file_tell_attributes(told.open->inode, told.fd);
@@ -74,7 +74,7 @@ static bool tell_one_later(struct file_teller *teller)
     return true;
 }
 
-static void tell(struct file_teller *teller, const struct file_told *told)
+static void tell(struct mount_teller *teller, const struct mount_told *told)
 {
     if (!told->open) {
         while (tell_one_later(teller))
@@ -94,7 +94,7 @@ static void tell(struct file_teller *teller, const struct file_told *told)
 
 /* ---- what arrived ---- */
 
-static void list_arrived(struct file_teller *teller, struct file_inode *inode)
+static void list_arrived(struct mount_teller *teller, struct file_inode *inode)
 {
     inode->arrived_listed = true;
     inode->arrived_next = teller->arrived;
@@ -102,7 +102,7 @@ static void list_arrived(struct file_teller *teller, struct file_inode *inode)
 }
 
 /* The next of the round, with a user counted; one that has no user is about to be forgotten. */
-static struct file_inode *take_arrived(struct file_teller *teller)
+static struct file_inode *take_arrived(struct mount_teller *teller)
 {
     pthread_mutex_lock(&file_tell_lock);
     struct file_inode *inode;
@@ -118,7 +118,7 @@ static struct file_inode *take_arrived(struct file_teller *teller)
 }
 
 /* A closed file was told as it was closed. The descriptor may be closed now, as above. */
-static void tell_arrived(struct file_teller *teller, struct file_inode *inode)
+static void tell_arrived(struct mount_teller *teller, struct file_inode *inode)
 {
     uint64_t begun_ns = sys_now_ns();
     bool fresh = atomic_exchange(&inode->arrived, false);
@@ -142,7 +142,7 @@ static void tell_arrived(struct file_teller *teller, struct file_inode *inode)
 }
 
 /* One of a round that is due, or has begun. */
-static bool tell_one_arrived(struct file_teller *teller)
+static bool tell_one_arrived(struct mount_teller *teller)
 {
     struct file_inode *inode = take_arrived(teller);
     if (inode) {
@@ -174,19 +174,19 @@ static bool tell_one_arrived(struct file_teller *teller)
 /* ---- the thread ---- */
 
 /* What somebody waits for. */
-static bool next(struct file_teller *teller, struct file_told *told)
+static bool next(struct mount_teller *teller, struct mount_told *told)
 {
     pthread_mutex_lock(&file_tell_lock);
     bool any = teller->first != teller->end;
     if (any)
-        *told = teller->told[teller->first % FILE_TELL_MAX];
+        *told = teller->told[teller->first % MOUNT_TELL_MAX];
     pthread_mutex_unlock(&file_tell_lock);
     return any;
 }
 
-static void finish(struct file_mount *mount)
+static void finish(struct mount *mount)
 {
-    struct file_teller *teller = &mount->teller;
+    struct mount_teller *teller = &mount->teller;
     pthread_mutex_lock(&file_tell_lock);
     atomic_store(&teller->done, ++teller->first);
     bool said = teller->said;
@@ -204,7 +204,7 @@ static uint64_t sooner(uint64_t one_ns, uint64_t other_ns)
 }
 
 /* When attributes are due that are told later, and when anything is; 0: there is nothing. */
-static uint64_t due_of(struct file_teller *teller, uint64_t *any_ns)
+static uint64_t due_of(struct mount_teller *teller, uint64_t *any_ns)
 {
     pthread_mutex_lock(&file_tell_lock);
     teller->telling_later = false;
@@ -216,9 +216,9 @@ static uint64_t due_of(struct file_teller *teller, uint64_t *any_ns)
 
 static void *tell_on(void *argument)
 {
-    struct file_mount *mount = argument;
-    struct file_teller *teller = &mount->teller;
-    struct file_told told;
+    struct mount *mount = argument;
+    struct mount_teller *teller = &mount->teller;
+    struct mount_told told;
     sys_critical_enter();
     for (;;) {
         uint32_t kicks = atomic_load(&teller->kicks);
@@ -244,7 +244,7 @@ static void *tell_on(void *argument)
 
 /* ---- those who ask it ---- */
 
-static void say_silent(struct file_mount *mount)
+static void say_silent(struct mount *mount)
 {
     char subject[PATH_MAX + 32];
     snprintf(subject, sizeof(subject), "kernel's client: %s", mount->path);
@@ -258,16 +258,16 @@ static void say_silent(struct file_mount *mount)
                 mount->path);
 }
 
-static void kick(struct file_teller *teller)
+static void kick(struct mount_teller *teller)
 {
     atomic_fetch_add(&teller->kicks, 1);
     sys_futex(&teller->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 /* Waits until all before `end` was told, a second at most. */
-static void await(struct file_mount *mount, uint32_t end, bool full)
+static void await(struct mount *mount, uint32_t end, bool full)
 {
-    struct file_teller *teller = &mount->teller;
+    struct mount_teller *teller = &mount->teller;
     uint64_t begun_ns = sys_now_ns(), until_ns = begun_ns + PATIENCE_MS * MS, now_ns = begun_ns;
     kick(teller);
     uint32_t done;
@@ -290,9 +290,9 @@ static void await(struct file_mount *mount, uint32_t end, bool full)
 }
 
 /* Is there the thread? Under `file_tell_lock`. */
-static bool start(struct file_mount *mount)
+static bool start(struct mount *mount)
 {
-    struct file_teller *teller = &mount->teller;
+    struct mount_teller *teller = &mount->teller;
     if (!teller->started && !sys_critical_in_handler())
         teller->started = sys_thread_start(tell_on, mount, "telling the kernel's NFS client");
     return teller->started;
@@ -300,13 +300,13 @@ static bool start(struct file_mount *mount)
 
 /* Enters what is to be told, and holds its file. False: there is no room, the thread is kept
  * waiting, or there is none. Under `file_tell_lock`. */
-static bool enter(struct file_mount *mount, const struct file_told *told)
+static bool enter(struct mount *mount, const struct mount_told *told)
 {
-    struct file_teller *teller = &mount->teller;
-    if (teller->end - teller->first == FILE_TELL_MAX || atomic_load(&teller->silent) ||
+    struct mount_teller *teller = &mount->teller;
+    if (teller->end - teller->first == MOUNT_TELL_MAX || atomic_load(&teller->silent) ||
         !start(mount))
         return false;
-    teller->told[teller->end++ % FILE_TELL_MAX] = *told;
+    teller->told[teller->end++ % MOUNT_TELL_MAX] = *told;
     if (told->open)
         file_hold(told->open);
     return true;
@@ -314,8 +314,8 @@ static bool enter(struct file_mount *mount, const struct file_told *told)
 
 static void ask(struct file_open *open, int fd, bool times)
 {
-    struct file_mount *mount = open->inode->mount;
-    struct file_told told = {.open = open, .fd = fd, .times = times};
+    struct mount *mount = open->inode->mount;
+    struct mount_told told = {.open = open, .fd = fd, .times = times};
     pthread_mutex_lock(&file_tell_lock);
     told.full = sys_now_ns() >= mount->teller.full_ns;
     bool entered = enter(mount, &told);
@@ -337,7 +337,7 @@ void file_pages_drop(struct file_open *open, int fd, bool times)
 
 void file_pages_written(struct file_open *open, int fd)
 {
-    struct file_teller *teller = &open->inode->mount->teller;
+    struct mount_teller *teller = &open->inode->mount->teller;
     if (!open->inode->mount->kernel_nfs)
         return;
     file_tell_drop(fd);
@@ -351,7 +351,7 @@ void file_pages_written(struct file_open *open, int fd)
 
 void file_pages_tell_soon(struct file_inode *inode)
 {
-    struct file_teller *teller = &inode->mount->teller;
+    struct mount_teller *teller = &inode->mount->teller;
     uint64_t due_ns = sys_now_ns() + ROUND_MS * MS;
     pthread_mutex_lock(&file_tell_lock);
     bool earlier = false, started = start(inode->mount);
@@ -379,7 +379,7 @@ static void unlink_arrived(struct file_inode **list, const struct file_inode *in
 
 void file_pages_forget(struct file_inode *inode)
 {
-    struct file_teller *teller = &inode->mount->teller;
+    struct mount_teller *teller = &inode->mount->teller;
     if (!inode->mount->kernel_nfs)
         return;
     pthread_mutex_lock(&file_tell_lock);
@@ -390,7 +390,7 @@ void file_pages_forget(struct file_inode *inode)
     pthread_mutex_unlock(&file_tell_lock);
 }
 
-static void forget_descriptor(struct file_told *told, const struct file_open *open, int fd)
+static void forget_descriptor(struct mount_told *told, const struct file_open *open, int fd)
 {
     if (told->open == open && told->fd == fd)
         told->fd = -1;
@@ -398,13 +398,13 @@ static void forget_descriptor(struct file_told *told, const struct file_open *op
 
 void file_pages_drop_closing(struct file_open *open, int fd)
 {
-    struct file_teller *teller = &open->inode->mount->teller;
+    struct mount_teller *teller = &open->inode->mount->teller;
     if (!open->inode->mount->kernel_nfs)
         return;
     file_pages_drop(open, fd, true);
     pthread_mutex_lock(&file_tell_lock);
     for (uint32_t i = teller->first; i != teller->end; i++)
-        forget_descriptor(&teller->told[i % FILE_TELL_MAX], open, fd);
+        forget_descriptor(&teller->told[i % MOUNT_TELL_MAX], open, fd);
     for (unsigned i = 0; i < teller->later_count; i++)
         forget_descriptor(&teller->later[i], open, fd);
     pthread_mutex_unlock(&file_tell_lock);
@@ -412,9 +412,9 @@ void file_pages_drop_closing(struct file_open *open, int fd)
 
 void file_pages_settle(void)
 {
-    const struct file_told all = {.open = NULL};
-    for (unsigned i = 0; i < file_mount_count(); i++) {
-        struct file_mount *mount = file_mount_at(i);
+    const struct mount_told all = {.open = NULL};
+    for (unsigned i = 0; i < mounts_count(); i++) {
+        struct mount *mount = mounts_at(i);
         pthread_mutex_lock(&file_tell_lock);
         bool any = mount->teller.later_count > 0 || mount->teller.telling_later;
         bool entered = any && enter(mount, &all);
@@ -442,6 +442,6 @@ void file_pages_fork_child(void)
 {
     pthread_mutex_init(&file_tell_lock, NULL);
     /* No user of what was to be told is counted any more: see table.c. */
-    for (unsigned i = 0; i < file_mount_count(); i++)
-        file_mount_at(i)->teller = (struct file_teller){.started = false};
+    for (unsigned i = 0; i < mounts_count(); i++)
+        mounts_at(i)->teller = (struct mount_teller){.started = false};
 }

@@ -40,7 +40,7 @@ int file_pages_sending(const struct file_inode *inode);
 void file_pages_sent(int fd);
 
 /*
- * Data has reached the server, and nobody waits until the kernel knows. file_write_ending() says
+ * Data has reached the server, and nobody waits until the kernel knows. io_write_ending() says
  * so, by which the answer to each WRITE goes that went well: of the program's own writes, however
  * they were made, of what was written behind, was lost and is written again, or was a stray. Bytes
  * and size are told in a round, about a tenth of a second later, and once more when nothing has
@@ -58,7 +58,7 @@ void file_pages_forget(struct file_inode *inode);
 
 /* Before a use of the descriptor that goes by the kernel: pages and attributes. It waits for the
  * kernel's client as that use will. `open` is NULL for a descriptor that is not managed. */
-void file_pages_fresh(const struct file_mount *mount, struct file_open *open, int fd);
+void file_pages_fresh(const struct mount *mount, struct file_open *open, int fd);
 
 /* In the child of fork(), which has no thread of its parent's. */
 void file_pages_fork_child(void);

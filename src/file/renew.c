@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/getattr.h"
+#include "file/attributes.h"
 #include "file/inode.h"
-#include "file/key.h"
+#include "mount/key.h"
 #include "file/loss.h"
-#include "file/proof.h"
+#include "mount/proof.h"
 #include "file/renew.h"
 #include "net/pool.h"
 #include "sys/alloc.h"
@@ -41,8 +41,7 @@ static bool links_of(const struct file_inode *inode, int fd, nlink_t *links)
  * it. */
 static bool path_now(const struct file_inode *inode, int fd, char path[PATH_MAX])
 {
-    return fd >= 0 && file_path_of(fd, path) &&
-           file_mount_find(inode->device, path) == inode->mount;
+    return fd >= 0 && mount_path_of(fd, path) && mounts_find(inode->device, path) == inode->mount;
 }
 
 /* By what the kernel says of a descriptor of it. -ESTALE: the kernel cannot tell. */
@@ -50,13 +49,13 @@ static int prove_by_kernel(struct file_inode *inode, const struct rpc_auth *auth
                            struct nfs_fh *fh, struct nfs_attr *attr)
 {
     char path[PATH_MAX];
-    struct file_claim claim = {inode->mount, auth, fd, path};
+    struct mount_claim claim = {inode->mount, auth, fd, path};
     nlink_t links;
     if (!links_of(inode, fd, &links) || !path_now(inode, fd, path))
         return -ESTALE;
     if (links == 0)
         return -ENOENT;
-    int result = file_prove(&claim, true, fh, attr);
+    int result = mount_prove(&claim, true, fh, attr);
     return result != 0 || attr->fileid == inode->inode ? result : -EXDEV;
 }
 
@@ -68,19 +67,19 @@ static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth
     struct ledger_attributes known;
     uint64_t verified_ns;
     bool named = path_now(inode, fd, path);
-    struct file_claim claim = {inode->mount, auth, fd, named ? path : inode->path};
+    struct mount_claim claim = {inode->mount, auth, fd, named ? path : inode->path};
     if (!ledger_file_attributes(&inode->entry, &known, &verified_ns))
         return -ESTALE;
-    return file_prove_unchanged(&claim, inode->inode, &known.ctime, fh, attr);
+    return mount_prove_unchanged(&claim, inode->inode, &known.ctime, fh, attr);
 }
 
 /* Under mount->contact. The handle that the file has now. */
 static int find_again(struct file_inode *inode, const struct rpc_auth *auth, struct nfs_fh *fh,
                       struct nfs_attr *attr)
 {
-    struct nfs_client client = file_mount_client(inode->mount, auth);
+    struct nfs_client client = mount_client(inode->mount, auth);
     for (int i = 0;; i++) {
-        int result = file_root_renew(inode->mount, auth);
+        int result = mount_root_renew(inode->mount, auth);
         if (result != 0)
             return result;
         int fd = file_inode_descriptor(inode);
@@ -88,7 +87,7 @@ static int find_again(struct file_inode *inode, const struct rpc_auth *auth, str
         if (result == -ESTALE)
             result = prove_by_memory(inode, auth, fd, fh, attr);
         /* Or were new handles given once more meanwhile? */
-        struct nfs_fh root = file_mount_root(inode->mount);
+        struct nfs_fh root = mount_root(inode->mount);
         struct nfs_attr unused;
         if (result != -ESTALE || i == RENEWALS_MAX ||
             nfs_getattr(&client, &root, &unused) != -ESTALE)
@@ -104,14 +103,14 @@ static int keep_handle(struct file_inode *inode, const struct nfs_fh *fh,
     uint64_t lost;
     if (!former)
         return -ENOMEM;
-    struct ledger_file_key key = file_registry_key(inode->device, inode->inode, inode->mount, fh);
+    struct ledger_file_key key = mount_registry_key(inode->device, inode->inode, inode->mount, fh);
     file_attributes_convert(attr, &now);
     if (!ledger_file_rename(&inode->entry, &key, &now.ctime, &lost)) {
         sys_free(former);
         return -ENOSPC;
     }
     if (lost > 0)
-        file_inode_report_loss(inode, lost);
+        file_loss_report(inode, lost);
     former->fh = *fh;
     former->next = inode->formers;
     inode->formers = former;
@@ -140,17 +139,17 @@ static int renew(struct file_inode *inode, const struct rpc_auth *auth)
     return 0;
 }
 
-bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
+bool file_is_removed(struct mount *mount, const struct rpc_auth *auth,
                      const struct ledger_file *entry, const struct file_inode *inode)
 {
     nlink_t links;
-    struct nfs_client client = file_mount_client(mount, auth);
-    struct nfs_fh none = {.len = 0}, root = file_mount_root(mount);
+    struct nfs_client client = mount_client(mount, auth);
+    struct nfs_fh none = {.len = 0}, root = mount_root(mount);
     struct nfs_attr attr;
     if (inode && links_of(inode, file_inode_descriptor(inode), &links) && links == 0)
         return true;
     return nfs_getattr(&client, &root, &attr) == 0 &&
-           file_registry_key(0, 0, mount, &none).root == ledger_file_root(entry);
+           mount_registry_key(0, 0, mount, &none).root == ledger_file_root(entry);
 }
 
 struct file_handle_use file_inode_use(struct file_inode *inode)
@@ -161,7 +160,7 @@ struct file_handle_use file_inode_use(struct file_inode *inode)
 bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
                       struct file_handle_use *use)
 {
-    struct file_mount *mount = inode->mount;
+    struct mount *mount = inode->mount;
     int result = 0;
     if (use->renewals++ == RENEWALS_MAX)
         return false;

@@ -30,7 +30,7 @@ bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
  * The handle of `entry` is stale for good: is the file gone, so that nobody misses what was written
  * to it? Else others may yet find it again. inode: NULL if this process has none.
  */
-bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
+bool file_is_removed(struct mount *mount, const struct rpc_auth *auth,
                      const struct ledger_file *entry, const struct file_inode *inode);
 
 #endif

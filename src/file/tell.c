@@ -2,7 +2,7 @@
 #include <sys/sysmacros.h>
 
 #include "file/flags.h"
-#include "file/mount.h"
+#include "mount/mount.h"
 #include "file/pages.h"
 #include "ledger/hold.h"
 #include "sys/sys.h"
@@ -59,7 +59,7 @@ static void unmap_pages(struct file_open *open, int fd)
 }
 
 /* By the thread: is it the caller's own descriptor still? Under `file_tell_lock`. */
-static bool is_awaited(const struct file_teller *teller)
+static bool is_awaited(const struct mount_teller *teller)
 {
     return (int32_t)(teller->given_up - teller->first) <= 0;
 }
@@ -77,7 +77,7 @@ static void clear_direct_of(const struct file_open *open)
 }
 
 /* The same by the thread. Who waits for it may give up, and close the descriptor. */
-static void unmap_pages_of(const struct file_teller *teller, const struct file_told *told)
+static void unmap_pages_of(const struct mount_teller *teller, const struct mount_told *told)
 {
     bool shared = file_flags_lock(told->open);
     pthread_mutex_lock(&file_tell_lock);
@@ -111,7 +111,7 @@ static void await_readers(int fd)
     sys_call4(SYS_pwrite64, fd, &none, 0, 0);
 }
 
-void file_tell_pages(const struct file_teller *teller, const struct file_told *told)
+void file_tell_pages(const struct mount_teller *teller, const struct mount_told *told)
 {
     if (told->fd < 0)
         return;
@@ -170,7 +170,7 @@ void file_pages_sent(int fd)
         file_tell_drop(fd);
 }
 
-void file_pages_fresh(const struct file_mount *mount, struct file_open *open, int fd)
+void file_pages_fresh(const struct mount *mount, struct file_open *open, int fd)
 {
     struct statx status;
     if (!mount->kernel_nfs)

@@ -11,7 +11,7 @@ struct file_upper {
     /*
      * Asynchronous requests. For a thread that waits for the end of some, of `inode` or (NULL) of
      * any: does for a moment what nobody else may be doing for them. False, at once: none is in
-     * flight. See file_async_help().
+     * flight. See async_help().
      */
     bool (*help)(const struct file_inode *inode);
     /* Before waiting for what may hang on a request in flight: threads see to all of them. */
@@ -22,7 +22,7 @@ struct file_upper {
     /*
      * The two worlds. The inode was found to be in the kernel's: `known` to this process, or news.
      * Goes over as well, or waits until another thread has. False: it is there. True: it cannot go,
-     * see file_inode_demote().
+     * see fd_world_demote().
      */
     bool (*cross)(struct file_inode *inode, bool known);
     int (*demote)(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
@@ -31,7 +31,7 @@ struct file_upper {
     /* Nobody has the open file any more: what was read ahead for it goes. */
     void (*closed)(struct file_open *open);
     /* A read through the page cache's promises, of a request that is not one READ. As
-     * file_preadv().
+     * io_preadv().
      */
     ssize_t (*preadv)(struct file_open *open, int fd, const struct iovec *vectors, int count,
                       off_t offset, int flags);

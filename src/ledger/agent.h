@@ -1,6 +1,6 @@
 /*
  * The agent as the processes of a run directory see it, in shared memory. It is the process that
- * sends what another wrote behind and did not live to send (`directnfs agent`, file/care.h).
+ * sends what another wrote behind and did not live to send (`directnfs agent`, fd/care.h).
  *
  * A write may return before it is sent only if an agent lives that watches the process and is in
  * contact with the server. Each agent has a number, never given out again, so that what one agent

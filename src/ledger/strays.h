@@ -1,7 +1,7 @@
 /*
  * Strays: what a dead process left of a file, and what is in nobody's care, as the agent that
  * watched it is dead as well (agent.h). Who comes upon it may send it only after the proof that
- * nobody else changed the file (file/stray.h).
+ * nobody else changed the file (durable/stray.h).
  *
  * The proof is the server's time of change. A file has `proof_ctime`: as long as its ctime at the
  * server is that, nobody else changed it since `proof_since`, the first write that the proof is of.

@@ -17,7 +17,7 @@ PRELOAD_SLOW static void send_first(int dirfd, const char *path, int flags)
                              : sys_fstatat(dirfd, path, &status,
                                            flags & (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH));
     if (known == 0 && S_ISREG(status.st_mode))
-        file_attributes_changing(status.st_dev, status.st_ino);
+        fd_attributes_changing(status.st_dev, status.st_ino);
     preload_stay_end(stay);
 }
 

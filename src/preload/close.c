@@ -10,7 +10,7 @@
 PRELOAD_SLOW int preload_close(int fd)
 {
     sys_critical_enter();
-    int error = file_closing(fd);
+    int error = fd_closing(fd);
     int result = sys_close(fd);
     sys_critical_leave();
     /* On Linux the descriptor is gone whatever close() says, so EINTR would tell nothing. */
@@ -26,8 +26,8 @@ PRELOAD_EXPORT int close(int fd)
     return PRELOAD_REAL(close)(fd);
 }
 
-/* file_closing() for every managed descriptor of [first, last]. As in the kernel, errors of closing
- * many at once reach nobody; src/file logs what was lost. */
+/* fd_closing() for every managed descriptor of [first, last]. As in the kernel, errors of closing
+ * many at once reach nobody; the engine logs what was lost. */
 static void closing_range(unsigned first, unsigned last)
 {
     unsigned limit = (unsigned)preload_managed_limit();
@@ -95,8 +95,8 @@ PRELOAD_EXPORT int dup(int fd)
 
 /*
  * Before the kernel replaces `to`: false, with errno, if it is not the application's. What `to` was
- * is told to src/file only if the call will not fail for `from`. As in the kernel, an error of this
- * close reaches nobody.
+ * is told to the engine only if the call will not fail for `from`. As in the kernel, an error of
+ * this close reaches nobody.
  */
 static bool may_replace(int from, int to)
 {

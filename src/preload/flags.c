@@ -7,9 +7,9 @@ PRELOAD_SLOW static int set_flags(int fd, int flags)
 {
     struct preload_stay stay = preload_stay_begin();
     struct file_flags_change change;
-    file_flags_begin(&change, fd, flags);
+    fd_flags_begin(&change, fd, flags);
     int result = sys_fcntl(fd, F_SETFL, flags);
-    file_flags_end(&change);
+    fd_flags_end(&change);
     preload_stay_end(stay);
     return (int)preload_result(result);
 }
@@ -30,7 +30,7 @@ PRELOAD_SLOW static void managed_locked(int fd)
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return;
-    file_locked(open);
+    fd_locked(open);
     preload_leave(open);
 }
 
@@ -48,7 +48,7 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
         return set_flags(fd, (int)(long)argument);
     if (preload_managed(fd) &&
         (command == F_GETLK || command == F_OFD_GETLK || takes_lock(command)))
-        preload_stay_call_for(file_locking, fd);
+        preload_stay_call_for(fd_locking, fd);
     int result = PRELOAD_REAL(fcntl)(fd, command, argument);
     if (result == 0 && preload_managed(fd) && is_lock(command, argument))
         managed_locked(fd);
@@ -60,7 +60,7 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
 PRELOAD_EXPORT int flock(int fd, int operation)
 {
     if (preload_managed(fd))
-        preload_stay_call_for(file_locking, fd);
+        preload_stay_call_for(fd_locking, fd);
     int result = PRELOAD_REAL(flock)(fd, operation);
     if (result == 0 && preload_managed(fd) && !(operation & LOCK_UN))
         managed_locked(fd);
@@ -70,7 +70,7 @@ PRELOAD_EXPORT int flock(int fd, int operation)
 PRELOAD_EXPORT int lockf(int fd, int command, off_t size)
 {
     if (preload_managed(fd))
-        preload_stay_call_for(file_locking, fd);
+        preload_stay_call_for(fd_locking, fd);
     int result = PRELOAD_REAL(lockf)(fd, command, size);
     if (result == 0 && preload_managed(fd) && (command == F_LOCK || command == F_TLOCK))
         managed_locked(fd);
@@ -96,7 +96,7 @@ static int refusal(int fd, unsigned long request, const void *argument)
         range.src_fd = (int)(long)argument;
         break;
     case FICLONERANGE:
-        if (!file_is_any_managed() || preload_get(&range, argument, sizeof(range)) != 0)
+        if (!fd_is_any_managed() || preload_get(&range, argument, sizeof(range)) != 0)
             return 0; /* no file is ours, or the kernel says EFAULT */
         break;
     case FIDEDUPERANGE:

@@ -4,7 +4,7 @@
 #include "preload/preload.h"
 #include "sys/thread.h"
 
-/* src/file hears of it through pthread_atfork(). vfork() is in vfork.c. */
+/* the engine hears of it through pthread_atfork(). vfork() is in vfork.c. */
 PRELOAD_EXPORT pid_t fork(void)
 {
     return PRELOAD_REAL(fork)();
@@ -215,7 +215,7 @@ PRELOAD_EXPORT int execveat(int dirfd, const char *path, char *const argv[], cha
 void preload_share(void)
 {
     if (preload_active())
-        preload_stay_call(file_write_out_all);
+        preload_stay_call(durable_write_out_all);
 }
 
 PRELOAD_EXPORT int posix_spawn(pid_t *pid, const char *path,

@@ -21,7 +21,7 @@
 _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
 atomic_bool preload_started;
 
-/* One more than the highest descriptor that was ever offered to src/file. */
+/* One more than the highest descriptor that was ever offered to the engine. */
 static atomic_int managed_limit;
 
 #define NAME(name, ...) #name,
@@ -190,7 +190,7 @@ static uint64_t read_status(int *slots)
 PRELOAD_SLOW void preload_forget(int fd)
 {
     struct preload_stay stay = preload_stay_begin();
-    file_closing(fd);
+    fd_closing(fd);
     preload_stay_end(stay);
 }
 
@@ -219,8 +219,7 @@ static const char standard[] = "standard descriptor";
 
 static int opened(int fd, int flags)
 {
-    return fd <= STDERR_FILENO ? file_opened_for_kernel(fd, flags, standard)
-                               : file_opened(fd, flags);
+    return fd <= STDERR_FILENO ? fd_opened_for_kernel(fd, flags, standard) : fd_opened(fd, flags);
 }
 
 PRELOAD_SLOW int preload_adopt(int fd, int flags)
@@ -232,9 +231,9 @@ PRELOAD_SLOW int preload_adopt(int fd, int flags)
 static int received(int fd, int flags)
 {
     if (fd <= STDERR_FILENO)
-        (void)file_opened_for_kernel(fd, flags, standard);
+        (void)fd_opened_for_kernel(fd, flags, standard);
     else
-        file_received(fd, flags);
+        fd_received(fd, flags);
     return 0;
 }
 
@@ -274,10 +273,10 @@ int preload_duplicated(int from, int to)
     struct preload_stay stay = preload_stay_begin();
     note_descriptor(to);
     file_duplicated(from, to);
-    int result = preload_is_stream(to) ? file_demote_stream(to, stream_reason(to)) : 0;
+    int result = preload_is_stream(to) ? fd_demote_stream(to, stream_reason(to)) : 0;
     bool stays = result < 0 && file_is_managed(to);
     if (stays) {
-        file_closing(to);
+        fd_closing(to);
         sys_close(to);
     }
     preload_stay_end(stay);
@@ -296,12 +295,12 @@ static int demote(int fd, const char *reason, int (*how)(int fd, const char *rea
 
 PRELOAD_SLOW int preload_demote(int fd, const char *reason)
 {
-    return demote(fd, reason, file_demote);
+    return demote(fd, reason, fd_demote);
 }
 
 PRELOAD_SLOW int preload_demote_stream(int fd)
 {
-    return demote(fd, "stdio", file_demote_stream);
+    return demote(fd, "stdio", fd_demote_stream);
 }
 
 /* ---- fork, exec, exit ---- */
@@ -311,12 +310,12 @@ void preload_fork_prepare(void)
     sys_critical_enter();
     preload_raw_prepare();
     uring_fork_prepare();
-    file_fork_prepare();
+    fd_fork_prepare();
 }
 
 void preload_fork_parent(void)
 {
-    file_fork_parent();
+    fd_fork_parent();
     uring_fork_parent();
     sys_critical_leave();
 }
@@ -328,7 +327,7 @@ void preload_fork_child(void)
     preload_signal_child();
     preload_raw_child();
     sys_thread_fork_child();
-    file_fork_child();
+    fd_fork_child();
     aio_fork_child();
     posix_aio_fork_child();
     uring_fork_child();
@@ -340,16 +339,16 @@ void preload_commit(void)
     if (!preload_active())
         return;
     struct preload_stay stay = preload_stay_begin();
-    file_commit_all();
-    file_write_out_all(); /* in a child of fork(): what its parent wrote */
-    file_mounts_end_sessions();
+    durable_commit_all();
+    durable_write_out_all(); /* in a child of fork(): what its parent wrote */
+    mounts_end_sessions();
     preload_stay_end(stay);
 }
 
 __attribute__((destructor)) void preload_finish(void)
 {
     if (preload_active())
-        preload_stay_call(file_finish);
+        preload_stay_call(fd_finish);
 }
 
 static void set_log_level(const char *name)
@@ -392,8 +391,8 @@ __attribute__((constructor)) static void start(void)
     struct preload_stay stay = preload_stay_begin();
     open_log(secure_getenv("DIRECTNFS_LOG"));
     set_log_level(secure_getenv("DIRECTNFS_LOG_LEVEL"));
-    file_start();
-    if (file_enabled()) {
+    fd_start();
+    if (fd_enabled()) {
         sys_proc_keep();
         run_start();
         enum log_level level;
@@ -407,11 +406,11 @@ __attribute__((constructor)) static void start(void)
         pthread_atfork(preload_fork_prepare, preload_fork_parent, preload_fork_child);
         preload_raw_start();
         atomic_store(&preload_started, true);
-        file_adopt_inherited();
-        if (file_is_any_managed())
+        fd_adopt_inherited();
+        if (fd_is_any_managed())
             preload_signal_guard();
         preload_stdio_start();
-        file_mounts_say(preload_version);
+        mounts_say(preload_version);
     }
     preload_stay_end(stay);
 }

@@ -15,11 +15,11 @@ PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags,
             return MAP_FAILED;
         }
         if ((flags & MAP_TYPE) == MAP_PRIVATE)
-            preload_stay_call_for(file_fresh, fd);
+            preload_stay_call_for(fd_fresh, fd);
         else if (preload_demote(fd, "mmap") < 0)
             return MAP_FAILED;
     } else if (!(flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) != MAP_PRIVATE && preload_active()) {
-        preload_stay_call_for(file_shared_map, fd);
+        preload_stay_call_for(fd_shared_map, fd);
     }
     return PRELOAD_REAL(mmap)(address, size, protection, flags, fd, offset);
 }
@@ -29,7 +29,7 @@ PRELOAD_SLOW static void advise(int fd, off_t offset, off_t length, int advice)
     struct file_open *open = preload_enter(fd);
     if (!open)
         return;
-    file_advise(open, offset, length, advice);
+    ahead_advise(open, offset, length, advice);
     preload_leave(open);
 }
 

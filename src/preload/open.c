@@ -1,4 +1,4 @@
-/* open(2), mkstemp(3) and their twins: the kernel opens, then src/file may adopt. */
+/* open(2), mkstemp(3) and their twins: the kernel opens, then the engine may adopt. */
 #include "preload/preload.h"
 
 static inline bool needs_mode(int flags)

@@ -3,9 +3,9 @@
  * below, by descriptor and by a freshly opened one.
  *
  * Every wrapper has the same shape: ask whether the descriptor is ours (one load); if so do it in
- * src/file and set errno; otherwise, or when src/file answers FILE_KERNEL, call the real function.
- * A call made while this thread is already inside the library is the library's own (libtirpc,
- * getaddrinfo) and goes straight to the real function.
+ * the engine and set errno; otherwise, or when the engine answers FILE_KERNEL, call the real
+ * function. A call made while this thread is already inside the library is the library's own
+ * (libtirpc, getaddrinfo) and goes straight to the real function.
  */
 #ifndef PRELOAD_PRELOAD_H
 #define PRELOAD_PRELOAD_H
@@ -179,11 +179,11 @@ static inline void preload_stay_end(struct preload_stay stay)
     errno = stay.saved_errno;
 }
 
-/* Calls a function of src/file in a stay. */
+/* Calls a function of the engine in a stay. */
 void preload_stay_call(void (*function)(void));
 void preload_stay_call_for(void (*function)(int fd), int fd);
 
-/* A result of src/file as libc returns it. FILE_KERNEL stays, for the caller to look at. Without
+/* A result of the engine as libc returns it. FILE_KERNEL stays, for the caller to look at. Without
  * the attribute it is a call in what PRELOAD_SLOW makes small. */
 __attribute__((always_inline)) static inline ssize_t preload_result(ssize_t result)
 {
@@ -209,9 +209,9 @@ static inline int preload_fail(int error)
 }
 
 /*
- * After a successful open: lets src/file adopt the descriptor. errno is kept. The descriptors 0 to
- * 2 are left to the kernel: stdio is on them already, and writes to them inside libc, unseen.
- * Returns the descriptor; or -EIO, and it is closed: see file_opened().
+ * After a successful open: lets the engine adopt the descriptor. errno is kept. The descriptors 0
+ * to 2 are left to the kernel: stdio is on them already, and writes to them inside libc, unseen.
+ * Returns the descriptor; or -EIO, and it is closed: see fd_opened().
  */
 int preload_adopt(int fd, int flags);
 /* The same for one that was opened before, or not by a name. */
@@ -225,7 +225,7 @@ static inline int preload_opened(int fd, int flags)
     return adopted >= 0 ? adopted : preload_fail(-adopted);
 }
 
-/* Before the kernel opens this name with these flags, as file_truncating(). errno is kept. */
+/* Before the kernel opens this name with these flags, as fd_truncating(). errno is kept. */
 void preload_truncating(int dirfd, const char *path);
 static inline void preload_opening(int dirfd, const char *path, int flags)
 {
@@ -269,7 +269,7 @@ void preload_stdio_start(void);
 /* Above every descriptor that may be managed: bounds the walk over the table. */
 int preload_managed_limit(void);
 
-/* Handlers around fork(): those of src/file, in a critical section, because locks are held. */
+/* Handlers around fork(): those of the engine, in a critical section, because locks are held. */
 void preload_fork_prepare(void);
 void preload_fork_parent(void);
 void preload_fork_child(void);

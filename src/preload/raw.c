@@ -193,7 +193,7 @@ static void leave(const char *name, uint64_t calls)
                     "kernel serves all files of this program. If it does not write its data by "
                     "them, set raw_calls = \"serve\" in directnfs.conf",
                     name, text);
-    file_leave_to_kernel("system calls of its own");
+    fd_leave_to_kernel("system calls of its own");
 }
 
 /* False: there is one by which data passes, and so the kernel has all files. */
@@ -323,7 +323,7 @@ PRELOAD_SLOW void preload_raw_settle(void)
 void preload_raw_loading(void)
 {
     atomic_fetch_add(&loads, 1);
-    if (atomic_load_explicit(&preload_started, memory_order_relaxed) && !file_allows_raw_calls())
+    if (atomic_load_explicit(&preload_started, memory_order_relaxed) && !fd_allows_raw_calls())
         atomic_store(&preload_raw_unsettled, true);
 }
 
@@ -340,7 +340,7 @@ static int note(struct dl_phdr_info *info, size_t size, void *unused)
 
 void preload_raw_start(void)
 {
-    if (file_allows_raw_calls())
+    if (fd_allows_raw_calls())
         return;
     iterate_of_libc()(note, NULL);
     atomic_store(&loads, 0);

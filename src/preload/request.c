@@ -125,20 +125,20 @@ int preload_request_fd(const struct preload_request *request)
 
 PRELOAD_SLOW ssize_t preload_request_by_kernel(const struct preload_request *request)
 {
-    const struct file_request *file = &request->file;
+    const struct async_request *file = &request->file;
     int fd = preload_request_fd(request);
     if (fd < 0)
         return -ESTALE;
-    if (file->operation == FILE_SYNC)
+    if (file->operation == ASYNC_SYNC)
         return sys_fsync(fd);
-    return sys_call6(file->operation == FILE_READ ? SYS_preadv2 : SYS_pwritev2, fd,
+    return sys_call6(file->operation == ASYNC_READ ? SYS_preadv2 : SYS_pwritev2, fd,
                      (long)file->vectors, file->count, file->offset, 0, file->flags);
 }
 
-void preload_settle(struct file_lane *lane)
+void preload_settle(struct async_lane *lane)
 {
-    while (file_lane_in_flight(lane) > 0) {
-        file_lane_wait(lane, NULL, NULL, 0);
+    while (async_lane_in_flight(lane) > 0) {
+        async_lane_wait(lane, NULL, NULL, 0);
         if (sys_critical_interrupts()) {
             sys_critical_leave();
             sys_critical_enter();

@@ -1,12 +1,12 @@
 /*
- * One asynchronous request, as libaio, POSIX AIO and io_uring have in flight with src/file: where
+ * One asynchronous request, as libaio, POSIX AIO and io_uring have in flight with the engine: where
  * its memory is, which file it is for, and what becomes of it when the kernel has to serve it after
  * all. Functions are called in critical sections.
  */
 #ifndef PRELOAD_REQUEST_H
 #define PRELOAD_REQUEST_H
 
-#include "file/async.h"
+#include "async/async.h"
 #include "preload/preload.h"
 
 enum { PRELOAD_REQUEST_VECTORS = 8, PRELOAD_POOL_BLOCKS = 24 };
@@ -16,7 +16,7 @@ enum { PRELOAD_REQUEST_VECTORS = 8, PRELOAD_POOL_BLOCKS = 24 };
  * application's control block or array of vectors is needed after the submission.
  */
 struct preload_request {
-    struct file_request file;     /* first */
+    struct async_request file;    /* first */
     struct preload_request *next; /* in the list that it is in */
     unsigned number;              /* in the pool; constant */
     int more_room;                /* vectors in `more` */
@@ -96,7 +96,7 @@ int preload_request_vectors(struct preload_request *request, uint64_t address, u
 /* Is one of the vectors certainly no memory? What else is not there is found later. */
 static inline bool preload_request_lacks_memory(const struct preload_request *request)
 {
-    const struct file_request *file = &request->file;
+    const struct async_request *file = &request->file;
     for (int i = 0; i < file->count; i++)
         if (file->vectors[i].iov_len > 0 && sys_bad_pointer(file->vectors[i].iov_base))
             return true;
@@ -112,6 +112,6 @@ int preload_request_fd(const struct preload_request *request);
 ssize_t preload_request_by_kernel(const struct preload_request *request);
 
 /* Waits until nothing is in flight. The section is left for handlers of signals meanwhile. */
-void preload_settle(struct file_lane *lane);
+void preload_settle(struct async_lane *lane);
 
 #endif

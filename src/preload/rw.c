@@ -69,7 +69,7 @@ PRELOAD_EXPORT ssize_t read(int fd, void *buffer, size_t size)
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        PRELOAD_RETURN_IF_SERVED(managed(file_readv, fd, &vector, 1, 0));
+        PRELOAD_RETURN_IF_SERVED(managed(fd_readv, fd, &vector, 1, 0));
     }
     return PRELOAD_REAL(read)(fd, buffer, size);
 }
@@ -86,7 +86,7 @@ PRELOAD_EXPORT ssize_t write(int fd, const void *buffer, size_t size)
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        PRELOAD_RETURN_IF_SERVED(managed(file_writev, fd, &vector, 1, 0));
+        PRELOAD_RETURN_IF_SERVED(managed(fd_writev, fd, &vector, 1, 0));
     }
     return PRELOAD_REAL(write)(fd, buffer, size);
 }
@@ -95,7 +95,7 @@ PRELOAD_EXPORT ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        PRELOAD_RETURN_IF_SERVED(managed_at(file_preadv, fd, &vector, 1, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(io_preadv, fd, &vector, 1, offset, 0));
     }
     return PRELOAD_REAL(pread)(fd, buffer, size, offset);
 }
@@ -111,7 +111,7 @@ PRELOAD_EXPORT ssize_t pwrite(int fd, const void *buffer, size_t size, off_t off
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        PRELOAD_RETURN_IF_SERVED(managed_at(file_pwritev, fd, &vector, 1, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(io_pwritev, fd, &vector, 1, offset, 0));
     }
     return PRELOAD_REAL(pwrite)(fd, buffer, size, offset);
 }
@@ -119,28 +119,28 @@ PRELOAD_EXPORT ssize_t pwrite(int fd, const void *buffer, size_t size, off_t off
 PRELOAD_EXPORT ssize_t readv(int fd, const struct iovec *vectors, int count)
 {
     if (preload_managed(fd))
-        PRELOAD_RETURN_IF_SERVED(managed(file_readv, fd, vectors, count, 0));
+        PRELOAD_RETURN_IF_SERVED(managed(fd_readv, fd, vectors, count, 0));
     return PRELOAD_REAL(readv)(fd, vectors, count);
 }
 
 PRELOAD_EXPORT ssize_t writev(int fd, const struct iovec *vectors, int count)
 {
     if (preload_managed(fd))
-        PRELOAD_RETURN_IF_SERVED(managed(file_writev, fd, vectors, count, 0));
+        PRELOAD_RETURN_IF_SERVED(managed(fd_writev, fd, vectors, count, 0));
     return PRELOAD_REAL(writev)(fd, vectors, count);
 }
 
 PRELOAD_EXPORT ssize_t preadv(int fd, const struct iovec *vectors, int count, off_t offset)
 {
     if (preload_managed(fd))
-        PRELOAD_RETURN_IF_SERVED(managed_at(file_preadv, fd, vectors, count, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(io_preadv, fd, vectors, count, offset, 0));
     return PRELOAD_REAL(preadv)(fd, vectors, count, offset);
 }
 
 PRELOAD_EXPORT ssize_t pwritev(int fd, const struct iovec *vectors, int count, off_t offset)
 {
     if (preload_managed(fd))
-        PRELOAD_RETURN_IF_SERVED(managed_at(file_pwritev, fd, vectors, count, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(io_pwritev, fd, vectors, count, offset, 0));
     return PRELOAD_REAL(pwritev)(fd, vectors, count, offset);
 }
 
@@ -150,8 +150,8 @@ PRELOAD_EXPORT ssize_t preadv2(int fd, const struct iovec *vectors, int count, o
 {
     if (preload_managed(fd))
         PRELOAD_RETURN_IF_SERVED(offset == -1
-                                     ? managed(file_readv, fd, vectors, count, flags)
-                                     : managed_at(file_preadv, fd, vectors, count, offset, flags));
+                                     ? managed(fd_readv, fd, vectors, count, flags)
+                                     : managed_at(io_preadv, fd, vectors, count, offset, flags));
     return PRELOAD_REAL(preadv2)(fd, vectors, count, offset, flags);
 }
 
@@ -160,8 +160,8 @@ PRELOAD_EXPORT ssize_t pwritev2(int fd, const struct iovec *vectors, int count, 
 {
     if (preload_managed(fd))
         PRELOAD_RETURN_IF_SERVED(offset == -1
-                                     ? managed(file_writev, fd, vectors, count, flags)
-                                     : managed_at(file_pwritev, fd, vectors, count, offset, flags));
+                                     ? managed(fd_writev, fd, vectors, count, flags)
+                                     : managed_at(io_pwritev, fd, vectors, count, offset, flags));
     return PRELOAD_REAL(pwritev2)(fd, vectors, count, offset, flags);
 }
 
@@ -171,7 +171,7 @@ PRELOAD_SLOW static off_t managed_lseek(int fd, off_t offset, int whence)
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
-    off_t result = file_lseek(open, fd, offset, whence);
+    off_t result = fd_lseek(open, fd, offset, whence);
     preload_leave(open);
     return preload_result(result);
 }

@@ -4,7 +4,7 @@
 PRELOAD_SLOW void preload_truncating(int dirfd, const char *path)
 {
     struct preload_stay stay = preload_stay_begin();
-    file_truncating(dirfd, path);
+    fd_truncating(dirfd, path);
     preload_stay_end(stay);
 }
 
@@ -13,7 +13,7 @@ PRELOAD_SLOW static int managed_ftruncate(int fd, off_t size)
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
-    int result = file_ftruncate(open, fd, size);
+    int result = fd_ftruncate(open, fd, size);
     preload_leave(open);
     return (int)preload_result(result);
 }
@@ -27,17 +27,17 @@ PRELOAD_EXPORT int ftruncate(int fd, off_t size)
     int result = PRELOAD_REAL(ftruncate)(fd, size);
     if (result == 0 && preload_active()) {
         sys_critical_enter();
-        file_truncated_by_kernel(fd, size);
+        fd_truncated_by_kernel(fd, size);
         sys_critical_leave();
     }
     return result;
 }
 
-/* Where no descriptor is free, or its close would do harm. As file_truncate_path(). */
+/* Where no descriptor is free, or its close would do harm. As fd_truncate_path(). */
 PRELOAD_SLOW static int truncate_without_descriptor(const char *path, off_t size)
 {
     sys_critical_enter();
-    int result = file_truncate_path(path, size);
+    int result = fd_truncate_path(path, size);
     sys_critical_leave();
     return result;
 }
@@ -46,8 +46,8 @@ PRELOAD_SLOW static int truncate_without_descriptor(const char *path, off_t size
 static bool may_be_locked(const struct stat *status)
 {
     sys_critical_enter();
-    bool locked = file_is_locked(status->st_dev, status->st_ino) ||
-                  file_is_left_to_kernel(status->st_dev, status->st_ino);
+    bool locked = fd_is_locked(status->st_dev, status->st_ino) ||
+                  fd_is_left_to_kernel(status->st_dev, status->st_ino);
     sys_critical_leave();
     return locked;
 }
@@ -62,7 +62,7 @@ PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
     struct stat status;
     int result = -EMFILE; /* not done */
     if (sys_fstatat(AT_FDCWD, path, &status, 0) < 0 || !S_ISREG(status.st_mode) ||
-        !file_on_mount(status.st_dev))
+        !fd_on_mount(status.st_dev))
         return FILE_KERNEL;
     if (may_be_locked(&status))
         result = truncate_without_descriptor(path, size);
@@ -99,7 +99,7 @@ PRELOAD_SLOW static int managed_allocate(int fd, int mode, off_t offset, off_t l
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
-    int result = file_allocate(open, fd, mode, offset, length, emulate);
+    int result = fd_allocate(open, fd, mode, offset, length, emulate);
     preload_leave(open);
     return result;
 }

@@ -1,6 +1,6 @@
 /*
  * Attributes: the kernel answers, then size, blocks and times of files of ours are made right. A
- * FILE_KERNEL of src/file means that the kernel's answer of after the demotion is the right one.
+ * FILE_KERNEL of the engine means that the kernel's answer of after the demotion is the right one.
  */
 #include <sys/sysmacros.h>
 
@@ -11,7 +11,7 @@ PRELOAD_SLOW static int overlay_managed(int fd, struct stat *status)
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return 0;
-    int result = file_stat(open, fd, status);
+    int result = fd_stat(open, fd, status);
     preload_leave(open);
     if (result == FILE_KERNEL)
         result = sys_fstat(fd, status);
@@ -25,7 +25,7 @@ PRELOAD_SLOW static int managed_in_silence(int fd, struct stat *status)
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
-    int result = file_stat_in_silence(open, fd, &told);
+    int result = fd_stat_in_silence(open, fd, &told);
     preload_leave(open);
     if (result == 0)
         result = preload_put(status, &told, sizeof(told));
@@ -35,11 +35,11 @@ PRELOAD_SLOW static int managed_in_silence(int fd, struct stat *status)
 /* Of what the kernel was asked by these, as in statx(2). */
 static int overlay_path(int dirfd, const char *path, int flags, struct stat *status)
 {
-    if (PRELOAD_LIKELY(!file_on_mount(status->st_dev)))
+    if (PRELOAD_LIKELY(!fd_on_mount(status->st_dev)))
         return 0;
     int saved = errno;
     sys_critical_enter();
-    file_stat_path(dirfd, path, flags, status);
+    fd_stat_path(dirfd, path, flags, status);
     sys_critical_leave();
     errno = saved;
     return 0;
@@ -151,7 +151,7 @@ int preload_statx_flags(int dirfd, const char *path, int flags)
     sys_critical_enter();
     struct file_open *open = file_get(dirfd);
     if (open != NULL) {
-        silent = file_kernel_is_silent(open);
+        silent = fd_kernel_is_silent(open);
         file_put(open);
     }
     sys_critical_leave();
@@ -165,14 +165,14 @@ int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *
     sys_critical_enter();
     struct file_open *open = names_descriptor(path, flags) ? file_get(dirfd) : NULL;
     if (open != NULL) {
-        result = file_stat_by_kernel(open, dirfd, &status);
+        result = fd_stat_by_kernel(open, dirfd, &status);
         if (result == 0)
-            result = file_stat(open, dirfd, &status);
+            result = fd_stat(open, dirfd, &status);
         file_put(open);
         if (result == FILE_KERNEL)
             result = sys_fstat(dirfd, &status);
-    } else if (file_on_mount(makedev(extended->stx_dev_major, extended->stx_dev_minor))) {
-        file_statx_path(dirfd, path, flags, extended);
+    } else if (fd_on_mount(makedev(extended->stx_dev_major, extended->stx_dev_minor))) {
+        fd_statx_path(dirfd, path, flags, extended);
     }
     sys_critical_leave();
     if (open == NULL || result < 0)
@@ -193,7 +193,7 @@ PRELOAD_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask,
     if (result != 0 || !preload_active())
         return result;
     bool ours = names_descriptor(path, flags) && file_is_managed(dirfd);
-    if (!ours && !file_on_mount(makedev(status->stx_dev_major, status->stx_dev_minor)))
+    if (!ours && !fd_on_mount(makedev(status->stx_dev_major, status->stx_dev_minor)))
         return 0;
     int saved = errno;
     result = preload_statx_overlay(dirfd, path, flags, status);

@@ -39,7 +39,7 @@ void preload_stdio_start(void)
         if (fd % 64 == 0 && fd > 0 && atomic_load(&streams[fd / 64]) == 0)
             fd += 63;
         else if (preload_is_stream(fd))
-            file_demote_stream(fd, "stdio");
+            fd_demote_stream(fd, "stdio");
     }
 }
 
@@ -67,7 +67,7 @@ static FILE *opened_stream(FILE *stream, const char *mode)
     set_stream(fd, true);
     if (fd >= 0 && preload_active()) {
         struct preload_stay stay = preload_stay_begin();
-        result = file_opened_for_kernel(fd, flags_of_mode(mode), "stdio");
+        result = fd_opened_for_kernel(fd, flags_of_mode(mode), "stdio");
         preload_stay_end(stay);
     }
     errno = saved;

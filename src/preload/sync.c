@@ -7,7 +7,7 @@ PRELOAD_SLOW static int managed_fsync(int fd)
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
-    int result = file_fsync(open, fd);
+    int result = durable_fsync(open, fd);
     preload_leave(open);
     return (int)preload_result(result);
 }
@@ -17,7 +17,7 @@ int preload_sync_others(int fd)
     if (!preload_active())
         return 0;
     struct preload_stay stay = preload_stay_begin();
-    int result = file_fsynced_by_kernel(fd);
+    int result = durable_fsynced_by_kernel(fd);
     preload_stay_end(stay);
     return (int)preload_result(result);
 }
@@ -45,8 +45,8 @@ PRELOAD_SLOW static void write_range(int fd, off_t offset, off_t length, unsigne
     struct file_open *open = preload_enter(fd);
     if (!open)
         return;
-    file_write_out(open, offset, length,
-                   flags & (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER));
+    durable_write_out(open, offset, length,
+                      flags & (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER));
     preload_leave(open);
 }
 
@@ -69,7 +69,7 @@ PRELOAD_EXPORT int sync_file_range(int fd, off64_t offset, off64_t length, unsig
 static int sync_all(void)
 {
     struct preload_stay stay = preload_stay_begin();
-    int result = file_sync_all();
+    int result = durable_sync_all();
     preload_stay_end(stay);
     return (int)preload_result(result);
 }
@@ -86,7 +86,7 @@ PRELOAD_EXPORT int syncfs(int fd)
     struct stat status;
     int result = PRELOAD_REAL(syncfs)(fd);
     if (result == 0 && preload_active() && sys_fstat(fd, &status) == 0 &&
-        file_on_mount(status.st_dev))
+        fd_on_mount(status.st_dev))
         result = sync_all();
     return result;
 }

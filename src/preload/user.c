@@ -1,12 +1,12 @@
 /* A process that becomes another user, or gets another root directory. */
-#include "file/mount.h"
+#include "mount/mount.h"
 #include "preload/preload.h"
 #include "sys/thread.h"
 
 static int changed(int result)
 {
     if (result == 0 && preload_active())
-        preload_stay_call(file_user_changed);
+        preload_stay_call(fd_user_changed);
     return result;
 }
 
@@ -41,15 +41,15 @@ long preload_raw_user(long number, long a, long b, long c)
 
 PRELOAD_EXPORT int chroot(const char *path)
 {
-    int held[FILE_MOUNTS_MAX];
+    int held[MOUNTS_MAX];
     if (!preload_active())
         return PRELOAD_REAL(chroot)(path);
     struct preload_stay stay = preload_stay_begin();
-    file_root_prepare(held);
+    mount_root_prepare(held);
     int result = PRELOAD_REAL(chroot)(path);
     if (result != 0)
         stay.saved_errno = errno;
-    file_root_changed(held);
+    mount_root_changed(held);
     preload_stay_end(stay);
     return result;
 }

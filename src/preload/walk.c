@@ -11,11 +11,11 @@
 /* A regular file of a mount: `path` is what leads to it from the working directory. */
 static void overlay(const char *path, struct stat *status)
 {
-    if (!S_ISREG(status->st_mode) || !file_on_mount(status->st_dev))
+    if (!S_ISREG(status->st_mode) || !fd_on_mount(status->st_dev))
         return;
     int saved = errno;
     sys_critical_enter();
-    file_stat_path(AT_FDCWD, path, 0, status);
+    fd_stat_path(AT_FDCWD, path, 0, status);
     sys_critical_leave();
     errno = saved;
 }

@@ -1,7 +1,7 @@
 /*
  * What a host said on its log of data that it sent while the other one changed the file: of both,
  * the server has these bytes. NFSv3 has no WRITE that the server refuses then, and what the other
- * host wrote is lost; that it is told is all that can be asked for (src/file/stray.h).
+ * host wrote is lost; that it is told is all that can be asked for (src/durable/stray.h).
  */
 #ifndef FAULT_HOSTS_OVERTAKEN_H
 #define FAULT_HOSTS_OVERTAKEN_H

@@ -14,7 +14,7 @@
 #include "host_test.h"
 #include "traced.h"
 
-#include "file/care.h"
+#include "fd/care.h"
 #include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
@@ -45,7 +45,7 @@ static unsigned round_number, kills;
 
 static inline void be_agent(void)
 {
-    _exit(file_care(false) == 0 ? 0 : 1);
+    _exit(fd_care(false) == 0 ? 0 : 1);
 }
 
 /* A process that stops before it begins. */
@@ -246,7 +246,7 @@ static inline bool is_kept(unsigned block)
 static inline void look_at_invariants(void)
 {
     setenv("CMOCKA_TEST_ABORT", "1", 1); /* not another test in this process */
-    CHECK_EQUAL(file_registry_open(), 0);
+    CHECK_EQUAL(mount_registry_open(), 0);
     ledger_process_sweep(0);
     check_invariants();
     CHECK_EQUAL(ledger_uncommitted(), 0);

@@ -13,8 +13,7 @@ static inline ssize_t engine_stream(int fd, const void *data, size_t length, boo
     sys_critical_enter();
     struct file_open *open = file_get(fd);
     CHECK(open != NULL);
-    ssize_t result =
-        write ? file_writev(open, fd, &vector, 1, 0) : file_readv(open, fd, &vector, 1, 0);
+    ssize_t result = write ? fd_writev(open, fd, &vector, 1, 0) : fd_readv(open, fd, &vector, 1, 0);
     file_put(open);
     sys_critical_leave();
     CHECK(result != FILE_KERNEL);
@@ -31,9 +30,9 @@ static inline void engine_set_flags(int fd, int flags)
 {
     sys_critical_enter();
     struct file_flags_change change;
-    file_flags_begin(&change, fd, flags);
+    fd_flags_begin(&change, fd, flags);
     CHECK_EQUAL(fcntl(fd, F_SETFL, flags), 0);
-    file_flags_end(&change);
+    fd_flags_end(&change);
     sys_critical_leave();
 }
 

@@ -1,6 +1,6 @@
 /*
  * Requests of asynchronous I/O with their memory, in a lane: see file_scene.h. Part of the tests of
- * src/file/async.c.
+ * src/async/settle.c.
  */
 #ifndef TEST_ASYNC_SCENE_H
 #define TEST_ASYNC_SCENE_H
@@ -11,7 +11,7 @@ enum { BLOCK = 4096, BLOCKS = 512, DEPTH = 64, DISK = BLOCK * BLOCKS };
 
 /* A request with its memory, as an application context would keep it. */
 struct job {
-    struct file_request request;
+    struct async_request request;
     struct iovec vector;
     uint8_t *data;
     _Atomic int done;
@@ -19,10 +19,10 @@ struct job {
     unsigned block, version;
 };
 
-static struct file_lane *lane;
+static struct async_lane *lane;
 static struct job jobs[DEPTH];
 
-static inline void job_done(struct file_request *request)
+static inline void job_done(struct async_request *request)
 {
     while (request) {
         struct job *job = (struct job *)((char *)request - offsetof(struct job, request));
@@ -32,7 +32,7 @@ static inline void job_done(struct file_request *request)
     }
 }
 
-static inline void job_prepare(struct job *job, enum file_operation operation, int fd,
+static inline void job_prepare(struct job *job, enum async_operation operation, int fd,
                                size_t length, off_t offset)
 {
     sys_critical_enter();
@@ -54,17 +54,17 @@ static inline void job_prepare(struct job *job, enum file_operation operation, i
 
 static inline void job_write(struct job *job, int fd, size_t length, off_t offset, unsigned version)
 {
-    job_prepare(job, FILE_WRITE, fd, length, offset);
+    job_prepare(job, ASYNC_WRITE, fd, length, offset);
     data_fill(job->data, length, (uint64_t)offset, version);
 }
 
 static inline void submit(unsigned from, unsigned count)
 {
-    struct file_request *requests[DEPTH];
+    struct async_request *requests[DEPTH];
     for (unsigned i = 0; i < count; i++)
         requests[i] = &jobs[from + i].request;
     sys_critical_enter();
-    file_submit(lane, requests, count);
+    async_submit(lane, requests, count);
     sys_critical_leave();
 }
 
@@ -76,7 +76,7 @@ static inline bool job_is_done(void *context)
 static inline void wait_for_job(struct job *job)
 {
     sys_critical_enter();
-    CHECK(file_lane_wait(lane, job_is_done, job, 0));
+    CHECK(async_lane_wait(lane, job_is_done, job, 0));
     sys_critical_leave();
 }
 
@@ -89,7 +89,7 @@ static inline void wait_for_jobs(unsigned from, unsigned count)
 static inline int lane_open(size_t size)
 {
     disk_make("f", size, 0);
-    CHECK((lane = file_lane_new()) != NULL);
+    CHECK((lane = async_lane_new()) != NULL);
     return engine_adopt("f", O_RDWR);
 }
 

@@ -1,5 +1,5 @@
 /*
- * A scene for the tests of src/file: an exported directory on /dev/shm, the scripted server of
+ * A scene for the tests of the engine: an exported directory on /dev/shm, the scripted server of
  * file_server.h, and fresh processes that use the engine without any preloading.
  *
  * A test's body runs in a process of its own, without the engine; what uses the engine runs in
@@ -14,10 +14,10 @@
 #include <sys/wait.h>
 
 #include "config/tunables.h"
-#include "file/agent.h"
-#include "file/vouch.h"
-#include "file/async.h"
-#include "file/behind.h"
+#include "durable/agent.h"
+#include "mount/vouch.h"
+#include "async/async.h"
+#include "durable/behind.h"
 #include "file/file.h"
 #include "file/inode.h"
 #include "file_data.h"
@@ -185,9 +185,9 @@ static inline void scene_be_agent(void)
     CHECK_EQUAL(prctl(PR_SET_PDEATHSIG, SIGKILL), 0);
     close_range(STDERR_FILENO + 1, ~0U, 0); /* a server ends when nobody has its socket */
     CHECK_EQUAL(log_open(getenv("DIRECTNFS_LOG")), 0);
-    file_start();
+    fd_start();
     sys_proc_keep();
-    CHECK_EQUAL(file_registry_open(), 0);
+    CHECK_EQUAL(mount_registry_open(), 0);
     CHECK_EQUAL(ledger_agent_become(), 0);
     ledger_agent_ready();
     for (;;) {
@@ -198,7 +198,7 @@ static inline void scene_be_agent(void)
             if (ledger_agent_asked(slot, &pid, &watched) && !watched)
                 ledger_agent_watch(slot, pid);
         }
-        file_vouch_all(-1);
+        mount_vouch_all(-1);
         for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
             if (ledger_agent_server(place, &key, &device))
                 ledger_agent_serve(place, true);
@@ -226,22 +226,22 @@ static inline void scene_configure(const char *tunables)
         scene_start_agent();
 }
 
-/* Starts a fresh process that uses the engine; it ends with file_finish() when `body` returns. Not
+/* Starts a fresh process that uses the engine; it ends with fd_finish() when `body` returns. Not
  * for a process that uses the engine itself: see engine_fork(). */
 static inline pid_t scene_start(void (*body)(void))
 {
-    CHECK(!file_enabled());
+    CHECK(!fd_enabled());
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid > 0)
         return pid;
     alarm(SCENE_LIMIT_S);
     CHECK_EQUAL(log_open(getenv("DIRECTNFS_LOG")), 0);
-    file_start();
+    fd_start();
     sys_proc_keep();
-    CHECK(file_enabled());
+    CHECK(fd_enabled());
     body();
-    file_finish();
+    fd_finish();
     _exit(0);
 }
 
@@ -294,12 +294,12 @@ static inline void scene_run_behind(void (*first)(void), void (*second)(void))
 /* fork() of a process that uses the engine, as the face does it. */
 static inline pid_t engine_fork(void)
 {
-    file_fork_prepare();
+    fd_fork_prepare();
     pid_t pid = fork();
     if (pid == 0)
-        file_fork_child();
+        fd_fork_child();
     else
-        file_fork_parent();
+        fd_fork_parent();
     if (pid == 0)
         alarm(SCENE_LIMIT_S);
     return pid;
@@ -315,9 +315,9 @@ static inline void engine_is_cared_for(const struct file_open *open)
         CHECK(i < SCENE_LIMIT_S * 1000);
         usleep(1000);
     }
-    for (int i = 0; !file_agent_cares(open->inode->mount, open->auth, &wake); i++) {
+    for (int i = 0; !durable_agent_cares(open->inode->mount, open->auth, &wake); i++) {
         CHECK(i < SCENE_LIMIT_S * 1000);
-        file_agent_seek();
+        durable_agent_seek();
         usleep(1000);
     }
 }
@@ -329,9 +329,9 @@ static inline int engine_open(const char *name, int flags)
     int fd = open(path, flags | O_CLOEXEC, 0644);
     CHECK(fd >= 0);
     sys_critical_enter();
-    file_opened(fd, flags);
+    fd_opened(fd, flags);
     struct file_open *open = file_get(fd);
-    if (open && scene.agent && file_behind_allows(open->access, flags))
+    if (open && scene.agent && durable_behind_allows(open->access, flags))
         engine_is_cared_for(open);
     if (open)
         file_put(open);
@@ -367,8 +367,8 @@ static inline ssize_t engine_transfer(int fd, bool write, const struct iovec *ve
     ssize_t result = FILE_KERNEL;
     struct file_open *open = engine_begin(fd);
     if (open)
-        result = write ? file_pwritev(open, fd, vectors, count, offset, flags)
-                       : file_preadv(open, fd, vectors, count, offset, flags);
+        result = write ? io_pwritev(open, fd, vectors, count, offset, flags)
+                       : io_preadv(open, fd, vectors, count, offset, flags);
     engine_end(open);
     if (result != FILE_KERNEL)
         return result;
@@ -407,7 +407,7 @@ static inline int engine_kernel_fsync(int fd)
     if (fsync(fd) != 0)
         return -errno;
     sys_critical_enter();
-    int result = file_fsynced_by_kernel(fd);
+    int result = durable_fsynced_by_kernel(fd);
     sys_critical_leave();
     return result;
 }
@@ -415,7 +415,7 @@ static inline int engine_kernel_fsync(int fd)
 static inline int engine_fsync(int fd)
 {
     struct file_open *open = engine_begin(fd);
-    int result = open ? file_fsync(open, fd) : FILE_KERNEL;
+    int result = open ? durable_fsync(open, fd) : FILE_KERNEL;
     engine_end(open);
     return result != FILE_KERNEL ? result : engine_kernel_fsync(fd);
 }
@@ -423,7 +423,7 @@ static inline int engine_fsync(int fd)
 static inline int engine_close(int fd)
 {
     sys_critical_enter();
-    int result = file_closing(fd);
+    int result = fd_closing(fd);
     sys_critical_leave();
     close(fd);
     return result;
@@ -432,7 +432,7 @@ static inline int engine_close(int fd)
 static inline off_t engine_seek(int fd, off_t offset, int whence)
 {
     struct file_open *open = engine_begin(fd);
-    off_t result = open ? file_lseek(open, fd, offset, whence) : (off_t)FILE_KERNEL;
+    off_t result = open ? fd_lseek(open, fd, offset, whence) : (off_t)FILE_KERNEL;
     engine_end(open);
     if (result != FILE_KERNEL)
         return result;
@@ -448,7 +448,7 @@ static inline off_t engine_size(int fd)
 static inline int engine_truncate(int fd, off_t size)
 {
     struct file_open *open = engine_begin(fd);
-    int result = open ? file_ftruncate(open, fd, size) : FILE_KERNEL;
+    int result = open ? fd_ftruncate(open, fd, size) : FILE_KERNEL;
     engine_end(open);
     return result != FILE_KERNEL ? result : ftruncate(fd, size) == 0 ? 0 : -errno;
 }
@@ -456,7 +456,7 @@ static inline int engine_truncate(int fd, off_t size)
 static inline int engine_demote(int fd)
 {
     sys_critical_enter();
-    int result = file_demote(fd, "test");
+    int result = fd_demote(fd, "test");
     sys_critical_leave();
     return result;
 }

@@ -1,5 +1,5 @@
 /*
- * An NFSv3 and MOUNT server for the tests of src/file: a process that serves real directories, so
+ * An NFSv3 and MOUNT server for the tests of the engine: a process that serves real directories, so
  * that file numbers and change times are the kernel's, and does to its client what a test asks for.
  * Its files are in file_store.h, its procedures in file_procedures.h.
  */
@@ -36,7 +36,7 @@ static struct {
     unsigned numbers;
     struct file_server_held held[FILE_SERVER_HELD];
     unsigned held_count;
-} file_server;
+} mount_server;
 
 /* ---- connections ---- */
 
@@ -53,7 +53,7 @@ static inline void file_server_break(struct file_server_connection *connection)
 static inline void file_server_break_all(void)
 {
     for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++)
-        file_server_break(&file_server.connections[i]);
+        file_server_break(&mount_server.connections[i]);
 }
 
 static inline void file_server_lose_power(void)
@@ -74,7 +74,7 @@ static inline void file_server_lose_power(void)
     file_server_break_all();
     /* And those that the kernel accepted for us: for the client they exist. */
     int fd;
-    while ((fd = accept4(file_server.listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+    while ((fd = accept4(mount_server.listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
         close(fd);
     atomic_fetch_add(&file_store.control->verifier, 0x0101);
 }
@@ -189,25 +189,25 @@ static inline void file_server_call(struct file_server_connection *connection, u
         file_server_execute(connection, record, length);
         return;
     }
-    if (file_server.held_count == FILE_SERVER_HELD)
+    if (mount_server.held_count == FILE_SERVER_HELD)
         abort();
-    struct file_server_held *held = &file_server.held[file_server.held_count++];
-    held->connection = (unsigned)(connection - file_server.connections);
+    struct file_server_held *held = &mount_server.held[mount_server.held_count++];
+    held->connection = (unsigned)(connection - mount_server.connections);
     held->number = connection->number;
     held->record = malloc(length);
     held->length = length;
     memcpy(held->record, record, length);
-    atomic_store(&control->held, file_server.held_count);
+    atomic_store(&control->held, mount_server.held_count);
 }
 
 /* Executes or forgets what was held. Of a connection that is gone it is executed all the same. */
 static inline void file_server_let_go(bool execute)
 {
-    unsigned count = file_server.held_count;
-    file_server.held_count = 0;
+    unsigned count = mount_server.held_count;
+    mount_server.held_count = 0;
     for (unsigned i = 0; i < count; i++) {
-        struct file_server_held *held = &file_server.held[i];
-        struct file_server_connection *connection = &file_server.connections[held->connection];
+        struct file_server_held *held = &mount_server.held[i];
+        struct file_server_connection *connection = &mount_server.connections[held->connection];
         struct file_server_connection gone = {.fd = -1};
         if (connection->number != held->number)
             connection = &gone;
@@ -250,17 +250,17 @@ static inline void file_server_receive(struct file_server_connection *connection
 
 static inline void file_server_accept(void)
 {
-    int fd = accept4(file_server.listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = accept4(mount_server.listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return;
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++) {
-        struct file_server_connection *connection = &file_server.connections[i];
+        struct file_server_connection *connection = &mount_server.connections[i];
         if (connection->fd >= 0)
             continue;
         connection->fd = fd;
-        connection->number = ++file_server.numbers;
+        connection->number = ++mount_server.numbers;
         connection->have = 0;
         return;
     }
@@ -310,15 +310,15 @@ static inline void file_server_obey(char command)
         break;
     case FILE_SERVER_STOP:
     case FILE_SERVER_REFUSE:
-        shutdown(file_server.listener, SHUT_RDWR);
-        file_server.stopped = true;
+        shutdown(mount_server.listener, SHUT_RDWR);
+        mount_server.stopped = true;
         if (command == FILE_SERVER_STOP)
             file_server_break_all();
         break;
     case FILE_SERVER_START:
-        if (listen(file_server.listener, 64) != 0)
+        if (listen(mount_server.listener, 64) != 0)
             abort();
-        file_server.stopped = false;
+        mount_server.stopped = false;
         break;
     }
 }
@@ -327,16 +327,16 @@ static inline void file_server_obey(char command)
 static inline void file_server_run(struct file_control *control, int listener, int commands)
 {
     file_store.control = control;
-    file_server.listener = listener;
+    mount_server.listener = listener;
     for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++)
-        file_server.connections[i].fd = -1;
+        mount_server.connections[i].fd = -1;
     for (;;) {
         struct pollfd polls[FILE_SERVER_CONNECTIONS + 2];
         polls[0] = (struct pollfd){.fd = commands, .events = POLLIN};
-        polls[1] = (struct pollfd){.fd = file_server.stopped ? -1 : file_server.listener,
+        polls[1] = (struct pollfd){.fd = mount_server.stopped ? -1 : mount_server.listener,
                                    .events = POLLIN};
         for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++)
-            polls[i + 2] = (struct pollfd){.fd = file_server.connections[i].fd, .events = POLLIN};
+            polls[i + 2] = (struct pollfd){.fd = mount_server.connections[i].fd, .events = POLLIN};
         poll(polls, FILE_SERVER_CONNECTIONS + 2, -1);
         char command;
         if (polls[0].revents) {
@@ -350,7 +350,7 @@ static inline void file_server_run(struct file_control *control, int listener, i
         if (polls[1].revents)
             file_server_accept();
         for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++) {
-            struct file_server_connection *connection = &file_server.connections[i];
+            struct file_server_connection *connection = &mount_server.connections[i];
             if (polls[i + 2].revents && connection->fd == polls[i + 2].fd && connection->fd >= 0)
                 file_server_receive(connection);
         }

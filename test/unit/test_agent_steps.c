@@ -230,11 +230,11 @@ SCENE_TEST(as_it_sends_what_two_left_in_one_file_of_whom_one_lives)
 
 static void writes_and_fsyncs(void)
 {
-    file_start();
+    fd_start();
     int fd = engine_adopt("f", O_RDWR);
     put_blocks(fd, dies);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    file_finish();
+    fd_finish();
 }
 
 static bool with_agent; /* that is killed as well */
@@ -309,9 +309,9 @@ static void change_file(void)
 
 static void visits(void)
 {
-    file_start();
+    fd_start();
     engine_adopt("other", O_RDONLY);
-    file_finish();
+    fd_finish();
 }
 
 /* The agent that begins, or another process, is killed as it sees to them. */

@@ -2,7 +2,7 @@
 #include <grp.h>
 
 #include "dirty_scene.h"
-#include "file/vouch.h"
+#include "mount/vouch.h"
 #include "ledger/agent.h"
 #include "ledger/users.h"
 
@@ -32,7 +32,7 @@ static int shows_itself(void *unused)
 {
     (void)unused;
     become(SECOND, THIRD);
-    file_vouch_show();
+    mount_vouch_show();
     return 0;
 }
 
@@ -76,19 +76,19 @@ static int is_agent(void *unused)
     must(ledger_registry_open(UNCOMMITTED_MAX, 0) == 0);
     must(ledger_agent_become() == 0);
     ledger_agent_ready();
-    int socket = file_vouch_listen();
+    int socket = mount_vouch_listen();
     must(socket >= 0);
     ask_for_all();
-    file_vouch_all(socket);
+    mount_vouch_all(socket);
     expect_nothing_forged();
     must(!is_vouched(NOBODY, SECOND, THIRD));
     tell(listening[1]);
     hear(shown[0]);
-    file_vouch_all(socket);
+    mount_vouch_all(socket);
     expect_nothing_forged();
     must(is_vouched(NOBODY, SECOND, THIRD));
-    must(file_vouch_is_agent());
-    file_vouch_deafen(socket);
+    must(mount_vouch_is_agent());
+    mount_vouch_deafen(socket);
     ledger_agent_resign();
     return 0;
 }

@@ -4,8 +4,8 @@
 #include <sys/ptrace.h>
 
 #include "async_scene.h"
-#include "file/io.h"
-#include "file/world.h"
+#include "io/io.h"
+#include "fd/world.h"
 #include "ledger/uncommitted.h"
 #include "net/pool.h"
 #include "rounds.h"
@@ -30,7 +30,7 @@ enum { BYTES = 8192 };
 /* Whoever can send something does so in time, unless a test says that nobody does. */
 static void go_abroad(void)
 {
-    file_world_abroad_ms = 60000;
+    fd_world_abroad_ms = 60000;
     CHECK_EQUAL(unshare(CLONE_NEWNET), 0);
 }
 
@@ -41,7 +41,7 @@ static void run_child(void (*body)(int fd), int fd)
     if (pid == 0) {
         body(fd);
         sys_critical_enter();
-        file_finish();
+        fd_finish();
         _exit(0);
     }
     scene_wait(pid);
@@ -121,7 +121,7 @@ ABROAD_TEST(what_a_child_writes_comes_after_what_its_parent_has_not_sent, BEHIND
 static void fails(int fd)
 {
     char byte = 0, path[SCENE_PATH];
-    file_world_abroad_ms = 100;
+    fd_world_abroad_ms = 100;
     CHECK_EQUAL(engine_write(fd, &byte, 1, BYTES), -EIO);
     CHECK_EQUAL(engine_write(fd, &byte, 1, BYTES), -EIO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
@@ -130,7 +130,7 @@ static void fails(int fd)
     fd = open(path, O_WRONLY | O_CLOEXEC);
     CHECK(fd >= 0);
     sys_critical_enter();
-    CHECK_EQUAL(file_opened(fd, O_WRONLY), -EIO);
+    CHECK_EQUAL(fd_opened(fd, O_WRONLY), -EIO);
     sys_critical_leave();
 }
 
@@ -205,7 +205,7 @@ ABROAD_TEST(a_thread_at_home_is_told_its_own_errors, NOW)
 
 static bool has_sender(void)
 {
-    return atomic_load(&file_mount_at(0)->server->sender.started);
+    return atomic_load(&mounts_at(0)->server->sender.started);
 }
 
 static void *opens_abroad(void *unused)
@@ -262,7 +262,7 @@ static void is_told_it_cannot(int fd)
 {
     char byte = 0;
     go_abroad();
-    file_world_abroad_ms = 100;
+    fd_world_abroad_ms = 100;
     CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
 }
@@ -298,7 +298,7 @@ ABROAD_TEST(a_loss_is_told_by_the_fsync_that_hands_the_file_over, NOW)
 static void stays_known(int fd)
 {
     char byte = 0;
-    file_world_abroad_ms = 100;
+    fd_world_abroad_ms = 100;
     struct file_open *open = engine_begin(fd);
     CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
     CHECK(!open->inode->forgotten);
@@ -329,7 +329,7 @@ static void *tries_to_write(void *fd)
 static void many_try(int fd)
 {
     pthread_t threads[4];
-    file_world_abroad_ms = 0;
+    fd_world_abroad_ms = 0;
     for (int i = 0; i < 4; i++)
         CHECK_EQUAL(pthread_create(&threads[i], NULL, tries_to_write, &fd), 0);
     for (int i = 0; i < 4; i++)
@@ -358,7 +358,7 @@ static void tries_in_steps(int fd)
 {
     char byte = 0;
     go_abroad();
-    file_world_abroad_ms = 0;
+    fd_world_abroad_ms = 0;
     CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
     CHECK_EQUAL(ptrace(PTRACE_TRACEME, 0, 0, 0), 0);
     raise(SIGSTOP);
@@ -403,7 +403,7 @@ ABROAD_TEST(a_request_in_flight_is_left_to_the_kernel_too, NOW)
 {
     int fd = lane_open(DISK);
     server_hold(NFS3_PROC_READ);
-    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+    job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, 0);
     submit(0, 1);
     server_wait_held(1);
     go_abroad();

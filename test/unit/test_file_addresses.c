@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "config/nfstab.h"
-#include "file/addresses.h"
+#include "mount/addresses.h"
 #include "net/pool.h"
 #include "unit.h"
 
@@ -58,24 +58,24 @@ void freeaddrinfo(struct addrinfo *list)
 static struct conf_server server = {.name = "s"};
 
 /* Of a server that this process has at the first address, by a path of that name. */
-static void find(const struct conf_path *path, struct file_addresses *found)
+static void find(const struct conf_path *path, struct mount_addresses *found)
 {
     struct net_address address = {.peer.ss_family = AF_INET};
     struct net_server_options options = {.name = "s", .connections_max = 1, .hidden = true};
-    struct file_server place = {.conf = &server};
+    struct mount_server place = {.conf = &server};
     snprintf(address.peer_text, sizeof(address.peer_text), "%.63s", path->peer);
     inet_pton(AF_INET, addresses[1], &((struct sockaddr_in *)&address.peer)->sin_addr);
     assert_int_equal(net_server_create(&options, &address, 1, &place.net), 0);
     server.paths = (struct conf_path *)path;
     server.path_count = 1;
-    file_addresses_find(&place, found);
+    mount_addresses_find(&place, found);
     net_server_destroy(place.net);
 }
 
 UNIT_TEST(where_the_server_is_comes_first)
 {
     static const struct conf_path path = {.peer = "is.there"};
-    struct file_addresses found;
+    struct mount_addresses found;
     struct in_addr first;
     find(&path, &found);
     assert_int_equal(inet_pton(AF_INET, addresses[1], &first), 1);
@@ -92,7 +92,7 @@ static bool next(const struct conf_path *path, char text[INET6_ADDRSTRLEN])
 {
     struct sockaddr_storage peer = {.ss_family = AF_INET};
     inet_pton(AF_INET, text, &((struct sockaddr_in *)&peer)->sin_addr);
-    if (!file_address_next(&server, path, &peer))
+    if (!mount_address_next(&server, path, &peer))
         return false;
     inet_ntop(AF_INET, &((struct sockaddr_in *)&peer)->sin_addr, text, INET6_ADDRSTRLEN);
     return true;
@@ -131,19 +131,19 @@ UNIT_TEST(a_fork_does_not_wait_for_long_and_the_child_never_asks)
     assert_false(next(&path, text));
     while (atomic_load(&asked) == asked_before)
         usleep(1000);
-    file_addresses_fork_prepare();
+    mount_addresses_fork_prepare();
     pid_t pid = fork();
     if (pid == 0) {
-        file_addresses_fork_child();
-        struct file_server place = {.conf = &server};
-        struct file_addresses found;
+        mount_addresses_fork_child();
+        struct mount_server place = {.conf = &server};
+        struct mount_addresses found;
         server.paths = (struct conf_path *)&other;
         server.path_count = 1;
-        file_addresses_find(&place, &found);
+        mount_addresses_find(&place, &found);
         _exit(next(&path, text) || next(&other, text) || found.faults[0] != -EHOSTUNREACH ||
               atomic_load(&asked) != asked_before + 1);
     }
-    file_addresses_fork_parent();
+    mount_addresses_fork_parent();
     atomic_store(&slow, false);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);

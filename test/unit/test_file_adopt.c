@@ -64,7 +64,7 @@ ENGINE_TEST(what_is_no_regular_file_of_a_mount_is_not_adopted)
     scene_file_path(path, "d");
     int fd = open(path, O_RDONLY | O_DIRECTORY);
     sys_critical_enter();
-    file_opened(fd, O_RDONLY | O_DIRECTORY);
+    fd_opened(fd, O_RDONLY | O_DIRECTORY);
     sys_critical_leave();
     CHECK(!file_is_managed(fd));
     snprintf(path, sizeof(path), "%s/nfstab", scene.top);
@@ -415,7 +415,7 @@ ENGINE_TEST(duplicates_and_replaced_descriptors)
     int fd = engine_adopt("f", O_RDWR), other = engine_adopt("g", O_RDWR);
     engine_put(other, 100, 0, 3);
     sys_critical_enter(); /* dup2(fd, other) */
-    CHECK_EQUAL(file_closing(other), 0);
+    CHECK_EQUAL(fd_closing(other), 0);
     CHECK_EQUAL(dup2(fd, other), other);
     file_duplicated(fd, other);
     sys_critical_leave();
@@ -439,7 +439,7 @@ ENGINE_TEST(inherited_descriptors_are_adopted)
     int fd = open(path, O_RDWR);
     scene_file_path(path, "g");
     int appending = open(path, O_WRONLY | O_APPEND);
-    file_adopt_inherited();
+    fd_adopt_inherited();
     CHECK(file_is_managed(fd));
     CHECK(file_is_managed(appending));
     engine_expect(fd, SIZE, 0, 1);

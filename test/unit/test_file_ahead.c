@@ -8,7 +8,7 @@ static void advise(int fd, off_t offset, off_t length, int advice)
 {
     struct file_open *open = engine_begin(fd);
     CHECK(open != NULL);
-    file_advise(open, offset, length, advice);
+    ahead_advise(open, offset, length, advice);
     engine_end(open);
 }
 

@@ -149,7 +149,7 @@ AHEAD_TEST(what_was_fetched_before_a_lock_is_old)
     int fd = begun(1);
     disk_make("f", SIZE, 2);
     struct file_open *open = engine_begin(fd);
-    file_locked(open);
+    fd_locked(open);
     engine_end(open);
     expect_blocks(fd, 4, 4, 2);
     disk_make("f", SIZE, 3);
@@ -176,7 +176,7 @@ static void locks(void)
     step_done(0);
     step_wait(1);
     struct file_open *open = engine_begin(fd);
-    file_locked(open);
+    fd_locked(open);
     engine_end(open);
     step_done(2);
 }
@@ -193,7 +193,7 @@ static void meets_the_end(void)
     step_wait(4);
     expect_end(fd, 6);
     disk_make("f", 7 * BLOCK, 1); /* another host */
-    file_locked(open);
+    fd_locked(open);
     expect_end(fd, 7);
     disk_make("f", 8 * BLOCK, 1);
     engine_close(engine_adopt("f", O_RDONLY));
@@ -232,7 +232,7 @@ AHEAD_TEST(the_first_read_after_a_lock_tells_the_attributes)
     int fd = engine_adopt("f", O_RDWR);
     CHECK_EQUAL(engine_size(fd), SIZE);
     struct file_open *open = engine_begin(fd);
-    file_locked(open);
+    fd_locked(open);
     engine_end(open);
     expect_blocks(fd, 7, 1, 1);
     uint64_t asked = server_calls(NFS3_PROC_GETATTR), begun_ns = sys_now_ns();
@@ -276,7 +276,7 @@ static void locks_what_another_host_wrote(void)
     step_wait(0);
     disk_make("f", SIZE, 2);
     struct file_open *open = engine_begin(fd);
-    file_locked(open);
+    fd_locked(open);
     engine_end(open);
     step_done(1);
 }

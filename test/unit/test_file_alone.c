@@ -28,7 +28,7 @@ static void start_no_threads(void)
 static void attend(void)
 {
     sys_critical_enter();
-    file_lane_attend(lane);
+    async_lane_attend(lane);
     sys_critical_leave();
 }
 
@@ -68,7 +68,7 @@ ENGINE_TEST(what_is_submitted_to_a_lane_that_is_to_be_attended_is_over_at_once)
     attend();
     for (unsigned version = 1; version < 4; version++) {
         job_write(&jobs[0], fd, BLOCK, 0, version);
-        job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+        job_prepare(&jobs[1], ASYNC_READ, fd, BLOCK, BLOCK);
         submit(0, 2);
         expect_done(2);
         wait_for_jobs(0, 2);
@@ -92,7 +92,7 @@ ENGINE_TEST(what_needs_more_than_one_reply_is_over_too)
     start_no_threads();
     attend();
     atomic_store(&scene.control->short_read, 1000);
-    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, BLOCK);
     submit(0, 1);
     expect_done(1);
     CHECK(data_is(jobs[0].data, BLOCK, BLOCK, 0));
@@ -100,10 +100,10 @@ ENGINE_TEST(what_needs_more_than_one_reply_is_over_too)
 
 static void submit_while_a_signal_waits(struct job *job)
 {
-    struct file_request *request = &job->request;
+    struct async_request *request = &job->request;
     sys_critical_enter();
     sys_critical.deferred = 1;
-    file_submit(lane, &request, 1);
+    async_submit(lane, &request, 1);
     CHECK_EQUAL(sys_critical.deferred, 1);
     sys_critical.deferred = 0;
     sys_critical_leave();
@@ -158,7 +158,7 @@ ENGINE_TEST(a_signal_that_comes_while_a_thread_waits_on_is_not_forgotten)
     tick_every(EVERY_US);
     while (came < ticks) {
         int before = came;
-        file_async_attend_all();
+        async_attend_all();
         forgotten += came != before && !sys_critical.deferred;
         sys_critical.deferred = 0;
     }
@@ -195,10 +195,10 @@ ENGINE_TEST(exec_and_exit_wait_for_what_nobody_waits_for)
 {
     int fd = write_without_waiting();
     atomic_store(&scene.control->short_read, 1000);
-    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[1], ASYNC_READ, fd, BLOCK, BLOCK);
     submit(1, 1);
     sys_critical_enter();
-    CHECK_EQUAL(file_commit_all(), 0);
+    CHECK_EQUAL(durable_commit_all(), 0);
     sys_critical_leave();
     expect_done(2);
     disk_expect("f", BLOCK, 0, 1);

@@ -365,7 +365,7 @@ ENGINE_TEST(asynchronous_writes_append)
 {
     enum { COUNT = 8, LENGTH = 100 };
     disk_make("f", 100, 1);
-    CHECK((lane = file_lane_new()) != NULL);
+    CHECK((lane = async_lane_new()) != NULL);
     int fd = engine_adopt("f", O_RDWR | O_APPEND);
     for (unsigned i = 0; i < COUNT; i++)
         job_write(&jobs[i], fd, LENGTH, 0, 2 + i);
@@ -381,7 +381,7 @@ ENGINE_TEST(asynchronous_writes_append)
 ENGINE_TEST(who_appends_waits_for_its_own_asynchronous_write)
 {
     disk_make("f", 100, 1);
-    CHECK((lane = file_lane_new()) != NULL);
+    CHECK((lane = async_lane_new()) != NULL);
     int fd = engine_adopt("f", O_RDWR), appending = engine_adopt("f", O_RDWR | O_APPEND);
     job_write(&jobs[0], fd, 100, 100, 2);
     submit(0, 1);

@@ -7,7 +7,7 @@ ENGINE_TEST(a_read_and_a_write)
 {
     int fd = lane_open(DISK);
     job_write(&jobs[0], fd, BLOCK, 0, 1);
-    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[1], ASYNC_READ, fd, BLOCK, BLOCK);
     submit(0, 2);
     wait_for_jobs(0, 2);
     CHECK_EQUAL(jobs[0].result, BLOCK);
@@ -30,10 +30,10 @@ static int lane_open_written(void)
 static void submit_later(int fd, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        struct file_request *request = &jobs[i].request;
+        struct async_request *request = &jobs[i].request;
         job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2 + i);
         sys_critical_enter();
-        file_submit_later(lane, &request, 1);
+        async_submit_later(lane, &request, 1);
         sys_critical_leave();
     }
 }
@@ -63,10 +63,10 @@ ENGINE_TEST(a_sync_of_kept_requests)
 ENGINE_TEST(a_lane_that_is_given_back_twice_is_given_once)
 {
     sys_critical_enter();
-    lane = file_lane_new();
-    file_lane_free(lane);
-    file_lane_free(lane);
-    struct file_lane *first = file_lane_new(), *second = file_lane_new();
+    lane = async_lane_new();
+    async_lane_free(lane);
+    async_lane_free(lane);
+    struct async_lane *first = async_lane_new(), *second = async_lane_new();
     sys_critical_leave();
     CHECK(first != second);
 }
@@ -75,11 +75,11 @@ ENGINE_TEST(what_cannot_be_submitted_is_answered_with_an_error)
 {
     lane_open(DISK);
     int reader = engine_adopt("f", O_RDONLY), writer = engine_adopt("f", O_WRONLY);
-    job_prepare(&jobs[0], FILE_WRITE, reader, BLOCK, 0);
-    job_prepare(&jobs[1], FILE_READ, writer, BLOCK, 0);
-    job_prepare(&jobs[2], FILE_READ, reader, BLOCK, -1);
-    job_prepare(&jobs[3], FILE_READ, reader, 0, 0);
-    job_prepare(&jobs[4], FILE_READ, reader, BLOCK, DISK);
+    job_prepare(&jobs[0], ASYNC_WRITE, reader, BLOCK, 0);
+    job_prepare(&jobs[1], ASYNC_READ, writer, BLOCK, 0);
+    job_prepare(&jobs[2], ASYNC_READ, reader, BLOCK, -1);
+    job_prepare(&jobs[3], ASYNC_READ, reader, 0, 0);
+    job_prepare(&jobs[4], ASYNC_READ, reader, BLOCK, DISK);
     submit(0, 5);
     wait_for_jobs(0, 5);
     CHECK_EQUAL(jobs[0].result, -EBADF);
@@ -99,7 +99,7 @@ ENGINE_TEST(requests_larger_than_a_call)
     submit(0, 1);
     wait_for_job(&jobs[0]);
     CHECK_EQUAL(jobs[0].result, 3000000);
-    job_prepare(&jobs[1], FILE_READ, fd, 3000000, 100);
+    job_prepare(&jobs[1], ASYNC_READ, fd, 3000000, 100);
     submit(1, 1);
     wait_for_job(&jobs[1]);
     CHECK_EQUAL(jobs[1].result, 3000000);
@@ -118,7 +118,7 @@ ENGINE_TEST(short_replies_are_continued)
     submit(0, 16);
     wait_for_jobs(0, 16);
     for (unsigned i = 0; i < 16; i++)
-        job_prepare(&jobs[i], FILE_READ, fd, BLOCK, i * BLOCK);
+        job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, i * BLOCK);
     submit(0, 16);
     wait_for_jobs(0, 16);
     for (unsigned i = 0; i < 16; i++) {
@@ -134,7 +134,7 @@ ENGINE_TEST(jukebox_is_waited_out)
     server_fail(NFS3_PROC_READ, 3, NFS3ERR_JUKEBOX);
     for (unsigned i = 0; i < 4; i++) {
         job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2);
-        job_prepare(&jobs[4 + i], FILE_READ, fd, BLOCK, (10 + i) * BLOCK);
+        job_prepare(&jobs[4 + i], ASYNC_READ, fd, BLOCK, (10 + i) * BLOCK);
     }
     submit(0, 8);
     wait_for_jobs(0, 8);
@@ -151,7 +151,7 @@ ENGINE_TEST(errors_reach_their_request)
     server_fail(NFS3_PROC_WRITE, 1000, NFS3ERR_NOSPC);
     server_fail(NFS3_PROC_READ, 1000, NFS3ERR_IO);
     job_write(&jobs[0], fd, BLOCK, 0, 2);
-    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[1], ASYNC_READ, fd, BLOCK, BLOCK);
     submit(0, 2);
     wait_for_jobs(0, 2);
     CHECK_EQUAL(jobs[0].result, -ENOSPC);
@@ -163,8 +163,8 @@ ENGINE_TEST(errors_reach_their_request)
 ENGINE_TEST(reads_with_two_ends_of_the_file)
 {
     int fd = lane_open(DISK);
-    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, BLOCK);
-    job_prepare(&jobs[1], FILE_READ, fd, 2 * BLOCK, DISK - BLOCK);
+    job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[1], ASYNC_READ, fd, 2 * BLOCK, DISK - BLOCK);
     atomic_store(&scene.control->lie, FILE_SERVER_HALF);
     submit(0, 1);
     wait_for_job(&jobs[0]);
@@ -183,7 +183,7 @@ ENGINE_TEST(memory_behind_what_was_read_stays_as_it_was)
     for (unsigned round = 0; round < 20; round++) {
         for (unsigned i = 0; i < COUNT; i++) {
             off_t offset = SIZE + BLOCK / 2 - (off_t)((i * 7 + round) % COUNT) * 333;
-            job_prepare(&jobs[i], FILE_READ, fd, BLOCK, offset);
+            job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, offset);
             memset(jobs[i].data, POISON, BLOCK);
         }
         submit(0, COUNT);
@@ -204,7 +204,7 @@ ENGINE_TEST(a_fsync_request)
     job_write(&jobs[0], fd, BLOCK, 0, 2);
     submit(0, 1);
     wait_for_job(&jobs[0]);
-    job_prepare(&jobs[1], FILE_SYNC, fd, 0, 0);
+    job_prepare(&jobs[1], ASYNC_SYNC, fd, 0, 0);
     submit(1, 1);
     wait_for_job(&jobs[1]);
     CHECK_EQUAL(jobs[1].result, 0);
@@ -234,9 +234,9 @@ ENGINE_TEST(writes_of_one_submission_to_several_files)
     for (unsigned i = 0; i < 48; i++) {
         int to = i % 5 < 3 ? fd : other;
         if (i % 7 == 6)
-            job_prepare(&jobs[i], FILE_READ, to, BLOCK, (off_t)(100 + i) * BLOCK);
+            job_prepare(&jobs[i], ASYNC_READ, to, BLOCK, (off_t)(100 + i) * BLOCK);
         else if (i == 40)
-            job_prepare(&jobs[i], FILE_SYNC, fd, 0, 0);
+            job_prepare(&jobs[i], ASYNC_SYNC, fd, 0, 0);
         else
             job_write(&jobs[i], to, BLOCK, (off_t)i * BLOCK, i + 1);
     }
@@ -285,12 +285,12 @@ ENGINE_TEST(a_deadline_ends_the_wait)
 {
     int fd = lane_open(DISK);
     server_hold(NFS3_PROC_READ);
-    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+    job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, 0);
     submit(0, 1);
     uint64_t begin = sys_now_ns();
     sys_critical_enter();
-    CHECK(!file_lane_wait(lane, job_is_done, &jobs[0], begin + 50000000));
-    CHECK(!file_lane_wait(lane, job_is_done, &jobs[0], 1));
+    CHECK(!async_lane_wait(lane, job_is_done, &jobs[0], begin + 50000000));
+    CHECK(!async_lane_wait(lane, job_is_done, &jobs[0], 1));
     sys_critical_leave();
     CHECK(sys_now_ns() - begin >= 50000000);
     CHECK_EQUAL(atomic_load(&jobs[0].done), 0);
@@ -305,11 +305,11 @@ ENGINE_TEST(polling_alone_connects_again)
     int fd = lane_open(DISK);
     for (unsigned round = 0; round < 5; round++) {
         server_do(FILE_SERVER_STOP);
-        job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+        job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, 0);
         submit(0, 1);
         for (int i = 0; i < SCENE_LIMIT_S * 1000 && !atomic_load(&jobs[0].done); i++) {
             sys_critical_enter();
-            file_lane_wait(lane, job_is_done, &jobs[0], 1);
+            async_lane_wait(lane, job_is_done, &jobs[0], 1);
             sys_critical_leave();
             usleep(1000);
             if (i == 100)
@@ -324,9 +324,9 @@ ENGINE_TEST(a_wait_with_nothing_in_flight_returns)
 {
     lane_open(DISK);
     sys_critical_enter();
-    CHECK(!file_lane_wait(lane, never, NULL, 0));
+    CHECK(!async_lane_wait(lane, never, NULL, 0));
     sys_critical_leave();
-    file_lane_free(lane);
+    async_lane_free(lane);
 }
 
 static void *submits_a_sync(void *unused)
@@ -349,11 +349,11 @@ ENGINE_TEST(waiting_for_what_another_thread_carries_out_is_not_spinning)
     int fd = lane_open(DISK);
     engine_put(fd, BLOCK, 0, 1);
     server_hold(NFS3_PROC_COMMIT);
-    job_prepare(&jobs[0], FILE_SYNC, fd, 0, 0);
+    job_prepare(&jobs[0], ASYNC_SYNC, fd, 0, 0);
     CHECK_EQUAL(pthread_create(&thread, NULL, submits_a_sync, NULL), 0);
     server_wait_held(1);
     sys_critical_enter();
-    CHECK(!file_lane_wait(lane, never_counted, &looks, sys_now_ns() + 500000000));
+    CHECK(!async_lane_wait(lane, never_counted, &looks, sys_now_ns() + 500000000));
     sys_critical_leave();
     CHECK(looks < 3000);
     server_release();
@@ -366,12 +366,12 @@ ENGINE_TEST(attendants_settle_what_nobody_waits_for)
 {
     int fd = lane_open(DISK);
     sys_critical_enter();
-    file_lane_attend(lane);
+    async_lane_attend(lane);
     sys_critical_leave();
     server_fail(NFS3_PROC_READ, 1, NFS3ERR_JUKEBOX);
     for (unsigned round = 0; round < 20; round++) {
         for (unsigned i = 0; i < 16; i++)
-            job_prepare(&jobs[i], FILE_READ, fd, BLOCK, i * BLOCK);
+            job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, i * BLOCK);
         submit(0, 16);
         for (unsigned i = 0; i < 16; i++) {
             while (!atomic_load(&jobs[i].done))
@@ -390,7 +390,7 @@ static void lose_under_a_write_in_flight(bool attended, void (*finish)(int fd))
     int fd = lane_open(DISK);
     if (attended) {
         sys_critical_enter();
-        file_lane_attend(lane);
+        async_lane_attend(lane);
         sys_critical_leave();
     }
     engine_put(fd, 2 * BLOCK, 0, 1);
@@ -420,8 +420,8 @@ static void finish_by_reading(int fd)
 
 static void finish_by_request(int fd)
 {
-    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
-    job_prepare(&jobs[2], FILE_SYNC, fd, 0, 0);
+    job_prepare(&jobs[1], ASYNC_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[2], ASYNC_SYNC, fd, 0, 0);
     submit(1, 2);
     wait_for_jobs(1, 2);
     CHECK_EQUAL(jobs[1].result, BLOCK);
@@ -431,7 +431,7 @@ static void finish_by_request(int fd)
 
 static void finish_by_read_request(int fd)
 {
-    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[1], ASYNC_READ, fd, BLOCK, BLOCK);
     submit(1, 1);
     wait_for_job(&jobs[1]);
     CHECK_EQUAL(jobs[1].result, BLOCK);
@@ -469,7 +469,7 @@ ENGINE_TEST(an_early_commit_with_a_write_over_lost_data_not_yet_sent)
     int fd = lane_open(DISK);
     engine_put(fd, 2 * BLOCK, 0, 1);
     server_do(FILE_SERVER_LOSE_POWER);
-    file_tunables.uncommitted_file_max = 1000;
+    mount_tunables.uncommitted_file_max = 1000;
     for (unsigned i = 0; i < 8; i++)
         job_write(&jobs[i], fd, BLOCK, i % 2 * BLOCK, i + 2);
     submit(0, 8);
@@ -497,11 +497,11 @@ static void wait_for_proof(void)
     server_hold(NFS3_PROC_READ);
     server_hold(NFS3_PROC_GETATTR);
     for (unsigned i = 0; i < 2; i++) /* one path is not enough: the other one is asked who it is */
-        job_prepare(&jobs[i], FILE_READ, fd, BLOCK, (off_t)i * BLOCK);
+        job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, (off_t)i * BLOCK);
     submit(0, 2);
     server_wait_held(3);
     sys_critical_enter();
-    CHECK(!file_lane_wait(lane, never, NULL, sys_now_ns() + 2000000000));
+    CHECK(!async_lane_wait(lane, never, NULL, sys_now_ns() + 2000000000));
     sys_critical_leave();
     CHECK_EQUAL(reconnects(), 0);
     server_release();

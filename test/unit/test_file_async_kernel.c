@@ -6,7 +6,7 @@ static void demote_with_requests_in_flight(bool attended)
     int fd = lane_open(DISK);
     if (attended) {
         sys_critical_enter();
-        file_lane_attend(lane);
+        async_lane_attend(lane);
         sys_critical_leave();
     }
     for (unsigned i = 0; i < 32; i++)
@@ -34,9 +34,9 @@ ENGINE_TEST(demotion_drains_attended_requests)
 ENGINE_TEST(a_request_to_a_demoted_file_is_the_kernels)
 {
     int fd = lane_open(DISK);
-    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
-    job_prepare(&jobs[1], FILE_WRITE, fd, BLOCK, 0);
-    job_prepare(&jobs[2], FILE_SYNC, fd, 0, 0);
+    job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, 0);
+    job_prepare(&jobs[1], ASYNC_WRITE, fd, BLOCK, 0);
+    job_prepare(&jobs[2], ASYNC_SYNC, fd, 0, 0);
     CHECK_EQUAL(engine_demote(fd), 0);
     submit(0, 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -52,12 +52,12 @@ static void stale_with_requests_in_flight(bool attended)
     scene_file_path(path, "f");
     if (attended) {
         sys_critical_enter();
-        file_lane_attend(lane);
+        async_lane_attend(lane);
         sys_critical_leave();
     }
     CHECK_EQUAL(unlink(path), 0);
     for (unsigned i = 0; i < 16; i++) {
-        job_prepare(&jobs[i], FILE_READ, fd, BLOCK, i * BLOCK);
+        job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, i * BLOCK);
         job_write(&jobs[16 + i], fd, BLOCK, (100 + i) * BLOCK, 1);
     }
     submit(0, 32);

@@ -12,7 +12,7 @@ struct model {
 static void settle(struct model *model, struct job *job)
 {
     CHECK_EQUAL(job->result, BLOCK);
-    if (job->request.operation == FILE_READ)
+    if (job->request.operation == ASYNC_READ)
         CHECK(data_is(job->data, BLOCK, (uint64_t)job->block * BLOCK, job->version));
     model->busy[job->block] = false;
 }
@@ -38,7 +38,7 @@ static void random_io(unsigned rounds, void (*trouble)(unsigned round))
     for (unsigned i = 0; i < DEPTH; i++)
         jobs[i].data = malloc(BLOCK);
     for (unsigned round = 0; round < rounds; round++) {
-        struct file_request *requests[DEPTH];
+        struct async_request *requests[DEPTH];
         unsigned count = 0, batch = 1 + (unsigned)rand_r(&seed) % 16;
         for (unsigned i = 0; i < DEPTH && count < batch; i++) {
             struct job *job = &jobs[i];
@@ -51,7 +51,7 @@ static void random_io(unsigned rounds, void (*trouble)(unsigned round))
                 job_write(job, fd, BLOCK, (off_t)block * BLOCK, job->version);
             } else {
                 job->version = model.version[block];
-                job_prepare(job, FILE_READ, fd, BLOCK, (off_t)block * BLOCK);
+                job_prepare(job, ASYNC_READ, fd, BLOCK, (off_t)block * BLOCK);
                 memset(job->data, 0xcc, BLOCK);
             }
             model.busy[block] = true;
@@ -60,13 +60,13 @@ static void random_io(unsigned rounds, void (*trouble)(unsigned round))
         }
         used += count;
         sys_critical_enter();
-        file_submit(lane, requests, count);
+        async_submit(lane, requests, count);
         sys_critical_leave();
         if (trouble)
             trouble(round);
         unsigned all = DEPTH;
         sys_critical_enter();
-        file_lane_wait(lane, any_done, &all, 0);
+        async_lane_wait(lane, any_done, &all, 0);
         sys_critical_leave();
         for (unsigned i = 0; i < DEPTH; i++) {
             if (!idle[i] && atomic_load(&jobs[i].done)) {
@@ -133,7 +133,7 @@ static void short_replies(unsigned round)
         atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 1 + round % 7);
     if (round % 40 == 39) {
         sys_critical_enter();
-        file_async_attend_all();
+        async_attend_all();
         sys_critical_leave();
     }
 }
@@ -151,19 +151,19 @@ struct worker {
     int fd;
     unsigned number;
     bool attended;
-    struct file_lane *lane;
+    struct async_lane *lane;
     struct job jobs[AT_ONCE];
 };
 
 static void worker_submit(struct worker *worker)
 {
-    struct file_request *requests[AT_ONCE];
+    struct async_request *requests[AT_ONCE];
     for (unsigned i = 0; i < AT_ONCE; i++)
         requests[i] = &worker->jobs[i].request;
     sys_critical_enter();
-    file_submit(worker->lane, requests, AT_ONCE);
+    async_submit(worker->lane, requests, AT_ONCE);
     for (unsigned i = 0; i < AT_ONCE; i++)
-        CHECK(file_lane_wait(worker->lane, job_is_done, &worker->jobs[i], 0));
+        CHECK(async_lane_wait(worker->lane, job_is_done, &worker->jobs[i], 0));
     sys_critical_leave();
     for (unsigned i = 0; i < AT_ONCE; i++)
         CHECK_EQUAL(worker->jobs[i].result, BLOCK);
@@ -174,16 +174,16 @@ static void *work(void *argument)
     struct worker *worker = argument;
     off_t from = (off_t)worker->number * REGION;
     sys_critical_enter();
-    CHECK((worker->lane = file_lane_new()) != NULL);
+    CHECK((worker->lane = async_lane_new()) != NULL);
     if (worker->attended)
-        file_lane_attend(worker->lane);
+        async_lane_attend(worker->lane);
     sys_critical_leave();
     for (unsigned round = 1; round < 60; round++) {
         for (unsigned i = 0; i < AT_ONCE; i++) /* each overlaps the one before */
             job_write(&worker->jobs[i], worker->fd, BLOCK, from + i * 1000, round + i);
         worker_submit(worker);
         for (unsigned i = 0; i < AT_ONCE; i++)
-            job_prepare(&worker->jobs[i], FILE_READ, worker->fd, BLOCK, from + i * 1000);
+            job_prepare(&worker->jobs[i], ASYNC_READ, worker->fd, BLOCK, from + i * 1000);
         worker_submit(worker);
         for (unsigned i = 0; i < AT_ONCE; i++)
             CHECK(data_is(worker->jobs[i].data, 1000, (uint64_t)from + i * 1000, round + i));
@@ -191,7 +191,7 @@ static void *work(void *argument)
             CHECK_EQUAL(engine_fsync(worker->fd), 0);
     }
     sys_critical_enter();
-    file_lane_free(worker->lane);
+    async_lane_free(worker->lane);
     sys_critical_leave();
     return NULL;
 }
@@ -274,11 +274,11 @@ static void troubled_requests(void)
 {
     pthread_t thread;
     int fd = lane_open(DISK);
-    file_lane_attend(lane);
+    async_lane_attend(lane);
     atomic_store(&scene.control->short_read, BLOCK / 2);
     CHECK_EQUAL(pthread_create(&thread, NULL, reads_too, &fd), 0);
     for (unsigned i = 0; i < rounds_of(3000); i++) {
-        job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+        job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, 0);
         submit(0, 1);
         for (unsigned waits = 0; !job_is_done(&jobs[0]); waits++) {
             CHECK(waits < 100000);

@@ -40,7 +40,7 @@ BEHIND_TEST(what_comes_while_others_are_sent_is_not_sent_piece_by_piece)
     struct file_open *open = engine_begin(fd);
     server_hold(NFS3_PROC_WRITE);
     put_blocks(fd, 0, 1, 1);
-    file_write_out(open, 0, 0, false);
+    durable_write_out(open, 0, 0, false);
     server_wait_held(1);
     uint64_t begun_ns = sys_now_ns();
     put_blocks(fd, 1, 1, 1);
@@ -287,7 +287,7 @@ static int engine_fstat(int fd)
     struct stat status;
     struct file_open *open = engine_begin(fd);
     CHECK(open != NULL && fstat(fd, &status) == 0);
-    int result = file_stat(open, fd, &status);
+    int result = fd_stat(open, fd, &status);
     engine_end(open);
     return result;
 }
@@ -321,7 +321,7 @@ BEHIND_TEST(a_stream_for_reading_has_what_was_written)
     put_blocks(fd, 0, 1, 1);
     int stream = open(path, O_RDONLY | O_CLOEXEC);
     sys_critical_enter();
-    file_opened_for_kernel(stream, O_RDONLY, "stdio");
+    fd_opened_for_kernel(stream, O_RDONLY, "stdio");
     sys_critical_leave();
     CHECK_EQUAL(pread(stream, data, PAGE_BYTES, 0), PAGE_BYTES);
     CHECK(data_is(data, PAGE_BYTES, 0, 1));
@@ -333,7 +333,7 @@ BEHIND_TEST(a_lock_is_asked_for_and_given_back_with_all_at_the_server)
     int fd = engine_adopt("f", O_RDWR);
     put_blocks(fd, 0, 1, 1);
     sys_critical_enter();
-    file_locking(fd);
+    fd_locking(fd);
     sys_critical_leave();
     disk_expect("f", PAGE_BYTES, 0, 1);
 }

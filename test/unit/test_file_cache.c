@@ -114,7 +114,7 @@ CACHE_TEST(who_gets_a_lock_sees_what_others_wrote, CACHE_PATIENT)
         read_back(fd, 16, version - 1);
         disk_make("f", 16 * BLOCK, version); /* in the same tick, maybe */
         struct file_open *open = engine_begin(fd);
-        file_locked(open);
+        fd_locked(open);
         engine_end(open);
         read_back(fd, 16, version);
     }
@@ -306,7 +306,7 @@ CACHE_TEST(what_is_not_needed_goes, CACHE)
     read_back(fd, 16, 1);
     unsigned before = reads();
     struct file_open *open = engine_begin(fd);
-    file_advise(open, 0, 0, POSIX_FADV_DONTNEED);
+    ahead_advise(open, 0, 0, POSIX_FADV_DONTNEED);
     engine_end(open);
     read_back(fd, 16, 1);
     CHECK(reads() > before);

@@ -332,13 +332,13 @@ ENGINE_TEST(the_size_counts_lost_data_that_will_be_written_again)
 {
     int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
-    file_tunables.actimeo = 0; /* ask the server, which knows less */
+    mount_tunables.actimeo = 0; /* ask the server, which knows less */
     CHECK_EQUAL(engine_size(fd), SIZE);
     struct stat status;
     CHECK_EQUAL(fstat(fd, &status), 0);
     sys_critical_enter();
     struct file_open *open = file_get(fd);
-    CHECK_EQUAL(file_stat(open, fd, &status), 0);
+    CHECK_EQUAL(fd_stat(open, fd, &status), 0);
     file_put(open);
     sys_critical_leave();
     CHECK_EQUAL(status.st_size, SIZE);
@@ -355,7 +355,7 @@ ENGINE_TEST(what_a_server_lost_is_written_again_though_the_program_set_the_time)
     usleep(50000); /* ticks of the server's clock */
     CHECK_EQUAL(fstat(fd, &status), 0);
     sys_critical_enter();
-    file_attributes_changing(status.st_dev, status.st_ino);
+    fd_attributes_changing(status.st_dev, status.st_ino);
     sys_critical_leave();
     CHECK_EQUAL(futimens(fd, NULL), 0);
     usleep(50000);

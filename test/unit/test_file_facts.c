@@ -3,7 +3,7 @@
 #include <sys/fsuid.h>
 
 #include "file_scene.h"
-#include "file/facts.h"
+#include "mount/facts.h"
 
 enum { SIZE = 10000, SMALL = 512, NAMES = 4, REPLACED = 150 };
 
@@ -192,12 +192,12 @@ ENGINE_TEST(a_file_that_has_another_name_is_proven)
 }
 
 /* The claim that a descriptor is "f", and what the kernel says of it. */
-static struct file_claim claim_f(char path[SCENE_PATH], struct statx *seen)
+static struct mount_claim claim_f(char path[SCENE_PATH], struct statx *seen)
 {
     scene_file_path(path, "f");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    CHECK(fd >= 0 && file_kernel_look(fd, seen) == 0);
-    return (struct file_claim){file_mount_at(0), file_auth_now(file_mount_at(0)), fd, path};
+    CHECK(fd >= 0 && mount_kernel_look(fd, seen) == 0);
+    return (struct mount_claim){mounts_at(0), mount_auth_now(mounts_at(0)), fd, path};
 }
 
 /* A number that belonged to another file before: the file systems of this host do not give one
@@ -206,27 +206,27 @@ ENGINE_TEST(a_number_is_not_what_a_file_is_known_by)
 {
     char path[SCENE_PATH];
     struct statx seen;
-    struct file_fact fact;
+    struct mount_fact fact;
     disk_make("f", SIZE, 1);
     uses_f();
-    struct file_claim claim = claim_f(path, &seen);
-    CHECK(file_fact_of_file(&claim, &seen, &fact));
+    struct mount_claim claim = claim_f(path, &seen);
+    CHECK(mount_fact_of_file(&claim, &seen, &fact));
     CHECK(fact.same_inode);
     seen.stx_btime.tv_nsec++;
-    CHECK(!file_fact_of_file(&claim, &seen, &fact));
+    CHECK(!mount_fact_of_file(&claim, &seen, &fact));
     seen.stx_btime.tv_nsec--;
     seen.stx_ino++;
-    CHECK(!file_fact_of_file(&claim, &seen, &fact));
+    CHECK(!mount_fact_of_file(&claim, &seen, &fact));
     seen.stx_ino--;
     disk_make("g", SIZE, 1); /* the same numbers, but the kernel's handle is another */
     scene_file_path(path, "g");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     scene_file_path(path, "f");
-    struct file_claim other = {claim.mount, claim.auth, fd, path};
-    CHECK(!file_fact_of_file(&other, &seen, &fact));
+    struct mount_claim other = {claim.mount, claim.auth, fd, path};
+    CHECK(!mount_fact_of_file(&other, &seen, &fact));
     /* Who is not told when files were born knows nothing of inodes. */
     seen.stx_mask &= ~(unsigned)STATX_BTIME;
-    CHECK(!file_fact_of_file(&claim, &seen, &fact));
+    CHECK(!mount_fact_of_file(&claim, &seen, &fact));
 }
 
 static void another_server(void)
@@ -375,24 +375,24 @@ ENGINE_TEST(access_that_was_granted_holds_for_seconds_only)
     opens_with(0); /* at once */
     char path[SCENE_PATH];
     struct statx seen;
-    struct file_fact fact;
-    struct file_claim claim = claim_f(path, &seen);
-    CHECK(file_fact_of_file(&claim, &seen, &fact));
-    CHECK(file_fact_access(&fact, &seen) & NFS_ACCESS_READ);
+    struct mount_fact fact;
+    struct mount_claim claim = claim_f(path, &seen);
+    CHECK(mount_fact_of_file(&claim, &seen, &fact));
+    CHECK(mount_fact_access(&fact, &seen) & NFS_ACCESS_READ);
     fact.access_ns -= UINT64_C(3000000000);
-    CHECK_EQUAL(file_fact_access(&fact, &seen), 0);
-    file_fact_file_is(&claim, &seen, &fact);
+    CHECK_EQUAL(mount_fact_access(&fact, &seen), 0);
+    mount_fact_file_is(&claim, &seen, &fact);
     opens_with(1); /* after three seconds */
     opens_with(0); /* which was told */
-    CHECK(file_fact_of_file(&claim, &seen, &fact));
+    CHECK(mount_fact_of_file(&claim, &seen, &fact));
     seen.stx_mode ^= 1;
-    CHECK_EQUAL(file_fact_access(&fact, &seen), 0);
+    CHECK_EQUAL(mount_fact_access(&fact, &seen), 0);
     seen.stx_mode ^= 1;
     seen.stx_uid++;
-    CHECK_EQUAL(file_fact_access(&fact, &seen), 0);
+    CHECK_EQUAL(mount_fact_access(&fact, &seen), 0);
     seen.stx_uid--;
     seen.stx_gid++;
-    CHECK_EQUAL(file_fact_access(&fact, &seen), 0);
+    CHECK_EQUAL(mount_fact_access(&fact, &seen), 0);
 }
 
 static void may_read_only(void)

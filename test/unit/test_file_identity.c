@@ -124,7 +124,7 @@ ENGINE_TEST(fsync_by_the_kernel_vouches_for_all_files_of_the_number)
 static void kernel_truncates(void)
 {
     sys_critical_enter();
-    file_truncated_by_kernel(kernel_opened(O_RDWR), SIZE);
+    fd_truncated_by_kernel(kernel_opened(O_RDWR), SIZE);
     sys_critical_leave();
 }
 
@@ -138,7 +138,7 @@ static void kernel_truncates_by_name(void)
     char path[SCENE_PATH];
     scene_file_path(path, "f");
     sys_critical_enter();
-    CHECK_EQUAL(file_truncate_path(path, SIZE), 0);
+    CHECK_EQUAL(fd_truncate_path(path, SIZE), 0);
     sys_critical_leave();
 }
 

@@ -67,7 +67,7 @@ ENGINE_TEST(a_read_that_finds_another_size_makes_it_known)
     char path[SCENE_PATH], data[SIZE];
     scene_file_path(path, "f");
     CHECK_EQUAL(truncate(path, 1001), 0);
-    file_tunables.actimeo = 0; /* what is known is old */
+    mount_tunables.actimeo = 0; /* what is known is old */
     unsigned asked = server_calls(NFS3_PROC_GETATTR);
     CHECK_EQUAL(engine_read(fd, data, 4095, 0), 1001);
     CHECK_EQUAL(server_calls(NFS3_PROC_GETATTR), asked + 1);
@@ -221,7 +221,7 @@ ENGINE_TEST(writes_from_many_vectors)
     writes_from_vectors(160, 2);
     writes_from_vectors(161, 3);
     writes_from_vectors(1024, 4);
-    file_tunables.stability = CONF_STABILITY_STABLE; /* from the caller's memory */
+    mount_tunables.stability = CONF_STABILITY_STABLE; /* from the caller's memory */
     writes_from_vectors(1024, 5);
 }
 
@@ -231,7 +231,7 @@ ENGINE_TEST(writes_from_many_vectors_in_small_short_parts)
     atomic_store(&scene.control->wtmax, 16384);
     atomic_store(&scene.control->short_write, 5001);
     writes_from_vectors(1024, 1);
-    file_tunables.stability = CONF_STABILITY_STABLE;
+    mount_tunables.stability = CONF_STABILITY_STABLE;
     writes_from_vectors(1024, 2);
     CHECK_EQUAL(atomic_load(&scene.control->longest_write), 16384);
 }
@@ -464,7 +464,7 @@ ENGINE_TEST(status_of_a_file_that_was_just_written)
     ours.st_size = 0;
     sys_critical_enter();
     struct file_open *open = file_get(fd);
-    CHECK_EQUAL(file_stat(open, fd, &ours), 0);
+    CHECK_EQUAL(fd_stat(open, fd, &ours), 0);
     file_put(open);
     sys_critical_leave();
     CHECK_EQUAL(ours.st_size, 2 * SIZE);
@@ -498,14 +498,14 @@ ENGINE_TEST(allocation_writes_what_is_beyond_the_end)
     int fd = engine_adopt("f", O_RDWR), reader = engine_adopt("f", O_RDONLY);
     sys_critical_enter();
     struct file_open *open = file_get(fd), *reading = file_get(reader);
-    CHECK_EQUAL(file_allocate(open, fd, 0, 100, 3 * SIZE, true), 0);
-    CHECK_EQUAL(file_allocate(open, fd, 0, 100, 200, true), 0);
-    CHECK_EQUAL(file_allocate(open, fd, 0, 0, 10 * SIZE, false), -EOPNOTSUPP);
-    CHECK_EQUAL(file_allocate(open, fd, FALLOC_FL_KEEP_SIZE, 0, 10 * SIZE, true), -EOPNOTSUPP);
-    CHECK_EQUAL(file_allocate(open, fd, 0, -1, 10, true), -EINVAL);
-    CHECK_EQUAL(file_allocate(open, fd, 0, 0, 0, true), -EINVAL);
-    CHECK_EQUAL(file_allocate(open, fd, 0, INT64_MAX, 10, true), -EFBIG);
-    CHECK_EQUAL(file_allocate(reading, reader, 0, 0, 10, true), -EBADF);
+    CHECK_EQUAL(fd_allocate(open, fd, 0, 100, 3 * SIZE, true), 0);
+    CHECK_EQUAL(fd_allocate(open, fd, 0, 100, 200, true), 0);
+    CHECK_EQUAL(fd_allocate(open, fd, 0, 0, 10 * SIZE, false), -EOPNOTSUPP);
+    CHECK_EQUAL(fd_allocate(open, fd, FALLOC_FL_KEEP_SIZE, 0, 10 * SIZE, true), -EOPNOTSUPP);
+    CHECK_EQUAL(fd_allocate(open, fd, 0, -1, 10, true), -EINVAL);
+    CHECK_EQUAL(fd_allocate(open, fd, 0, 0, 0, true), -EINVAL);
+    CHECK_EQUAL(fd_allocate(open, fd, 0, INT64_MAX, 10, true), -EFBIG);
+    CHECK_EQUAL(fd_allocate(reading, reader, 0, 0, 10, true), -EBADF);
     file_put(reading);
     file_put(open);
     sys_critical_leave();

@@ -236,7 +236,7 @@ static ssize_t stream_put(int fd, unsigned version)
     struct iovec vector = {data, sizeof(data)};
     memset(data, (int)version, sizeof(data));
     struct file_open *open = engine_begin(fd);
-    ssize_t result = open ? file_writev(open, fd, &vector, 1, 0) : FILE_KERNEL;
+    ssize_t result = open ? fd_writev(open, fd, &vector, 1, 0) : FILE_KERNEL;
     engine_end(open);
     return result == FILE_KERNEL ? write(fd, data, sizeof(data)) : result;
 }
@@ -357,7 +357,7 @@ static int truncate_path(const char *name, off_t size)
     char path[SCENE_PATH];
     scene_file_path(path, name);
     sys_critical_enter();
-    int result = file_truncate_path(path, size);
+    int result = fd_truncate_path(path, size);
     sys_critical_leave();
     return result == FILE_KERNEL && truncate(path, size) == 0 ? 0 : result;
 }
@@ -384,12 +384,12 @@ ENGINE_TEST(by_name_only_files_that_the_host_knows_are_cut)
     disk_make("f", SIZE, 0);
     disk_make("other", SIZE, 0);
     scene_file_path(path, "f");
-    CHECK_EQUAL(file_truncate_path(path, 0), -EMFILE); /* not even the registry is open */
+    CHECK_EQUAL(fd_truncate_path(path, 0), -EMFILE); /* not even the registry is open */
     engine_adopt("f", O_RDONLY);
     scene_file_path(path, "other");
-    CHECK_EQUAL(file_truncate_path(path, 0), FILE_KERNEL);
-    CHECK_EQUAL(file_truncate_path(scene.directory, 0), FILE_KERNEL);
-    CHECK_EQUAL(file_truncate_path("", 0), FILE_KERNEL);
+    CHECK_EQUAL(fd_truncate_path(path, 0), FILE_KERNEL);
+    CHECK_EQUAL(fd_truncate_path(scene.directory, 0), FILE_KERNEL);
+    CHECK_EQUAL(fd_truncate_path("", 0), FILE_KERNEL);
     CHECK_EQUAL(disk_size("f"), SIZE);
     CHECK_EQUAL(disk_size("other"), SIZE);
 }

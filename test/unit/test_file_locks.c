@@ -6,7 +6,7 @@
 static void lock(int fd)
 {
     struct file_open *open = engine_begin(fd);
-    file_locked(open);
+    fd_locked(open);
     engine_end(open);
 }
 
@@ -31,7 +31,7 @@ static void *asks(void *unused)
     struct file_open *open = engine_begin(shared_fd);
     struct stat status;
     CHECK_EQUAL(fstat(shared_fd, &status), 0);
-    CHECK_EQUAL(file_stat(open, shared_fd, &status), 0);
+    CHECK_EQUAL(fd_stat(open, shared_fd, &status), 0);
     engine_end(open);
     return NULL;
 }

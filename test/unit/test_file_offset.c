@@ -13,8 +13,7 @@ static ssize_t stream(int fd, void *data, size_t length, bool write)
     struct iovec vector = {data, length};
     sys_critical_enter();
     struct file_open *open = file_get(fd);
-    ssize_t result =
-        write ? file_writev(open, fd, &vector, 1, 0) : file_readv(open, fd, &vector, 1, 0);
+    ssize_t result = write ? fd_writev(open, fd, &vector, 1, 0) : fd_readv(open, fd, &vector, 1, 0);
     file_put(open);
     sys_critical_leave();
     return result;

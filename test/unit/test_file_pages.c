@@ -38,7 +38,7 @@ ENGINE_TEST(direct_writes_and_those_of_a_size)
     engine_put(fd, 100, 100, 2);
     expect_told(fd);
     struct file_open *open = engine_begin(fd);
-    CHECK_EQUAL(file_allocate(open, fd, 0, 0, 1000, true), 0);
+    CHECK_EQUAL(fd_allocate(open, fd, 0, 0, 1000, true), 0);
     engine_end(open);
     expect_told(fd);
 }
@@ -85,7 +85,7 @@ SCENE_TEST(what_was_written_behind)
 }
 
 /* Those whose turn is to come. */
-static unsigned count_listed(const struct file_teller *teller)
+static unsigned count_listed(const struct mount_teller *teller)
 {
     unsigned count = 0;
     pthread_mutex_lock(&file_tell_lock);
@@ -110,7 +110,7 @@ ENGINE_TEST(files_that_are_closed_before_their_turn_are_forgotten)
     }
     for (unsigned i = 0; i < FILES; i++)
         CHECK_EQUAL(engine_close(fds[i]), 0);
-    CHECK(count_listed(&file_mount_at(0)->teller) <= 1); /* that is being told just now */
+    CHECK(count_listed(&mounts_at(0)->teller) <= 1); /* that is being told just now */
 }
 
 /* A child has no thread of its parent's, and its own where it needs one. */
@@ -158,7 +158,7 @@ static void drops_in_vain(void)
     traced_begin();
     int fd = adopt("f", O_RDWR), copy = engine_dup(fd);
     struct file_open *open = engine_begin(fd);
-    struct file_teller *teller = &open->inode->mount->teller;
+    struct mount_teller *teller = &open->inode->mount->teller;
     file_pages_drop(open, fd, false);
     CHECK(atomic_load(&teller->silent));
     bool direct = is_direct(fd);      /* not every file system knows it */

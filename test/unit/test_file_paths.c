@@ -1,5 +1,5 @@
 /* Whether further paths lead to the same server: what is asked, and what follows. */
-#include "file/facts.h"
+#include "mount/facts.h"
 #include "file_scene.h"
 #include "net/health.h"
 #include "net/pool.h"
@@ -7,13 +7,13 @@
 enum { PATHS = 4, SIZE = 10000 };
 
 static struct net_server *server;
-static struct file_mount *mount;
+static struct mount *mount;
 
 /* Opens a file: the first contact, over the first path. */
 static void contact(void)
 {
     engine_adopt("f", O_RDONLY);
-    mount = file_mount_at(0);
+    mount = mounts_at(0);
     server = mount->server->net;
     CHECK_EQUAL(server->path_count, PATHS);
 }
@@ -119,7 +119,7 @@ static const char by_name[] = "server: s\nnfsport: %u mntport: %u\npath: localho
 static void contact_one(void)
 {
     engine_adopt("f", O_RDONLY);
-    mount = file_mount_at(0);
+    mount = mounts_at(0);
     server = mount->server->net;
 }
 
@@ -137,14 +137,14 @@ static void be_at_another_address(void)
 
 static void proves_it_where_it_is_used(void)
 {
-    struct file_root_fact fact;
-    struct file_root root;
+    struct mount_root_fact fact;
+    struct mount_root_found root;
     contact_one();
-    CHECK(file_fact_of_root(mount, &fact));
-    CHECK_EQUAL(file_paths_mount(mount, &fact, &root), 0);
+    CHECK(mount_fact_of_root(mount, &fact));
+    CHECK_EQUAL(mount_over_paths(mount, &fact, &root), 0);
     CHECK(root.proven);
     be_at_another_address();
-    CHECK_EQUAL(file_paths_mount(mount, &fact, &root), 0);
+    CHECK_EQUAL(mount_over_paths(mount, &fact, &root), 0);
     CHECK(!root.proven);
 }
 
@@ -157,16 +157,16 @@ SCENE_TEST(a_root_that_is_proven_at_another_address_is_not_proven)
 /* It would be sent there. */
 static void stays_with_its_data(void)
 {
-    struct file_root root;
+    struct mount_root_found root;
     int fd = engine_adopt("f", O_RDWR);
-    mount = file_mount_at(0);
+    mount = mounts_at(0);
     server = mount->server->net;
     be_at_another_address();
-    CHECK_EQUAL(file_paths_mount(mount, NULL, &root), 0);
+    CHECK_EQUAL(mount_over_paths(mount, NULL, &root), 0);
     engine_put(fd, SIZE, 0, 2);
-    CHECK(file_paths_mount(mount, NULL, &root) != 0);
+    CHECK(mount_over_paths(mount, NULL, &root) != 0);
     CHECK_EQUAL(engine_fsync(fd), 0); /* over the connection that there is */
-    CHECK_EQUAL(file_paths_mount(mount, NULL, &root), 0);
+    CHECK_EQUAL(mount_over_paths(mount, NULL, &root), 0);
 }
 
 SCENE_TEST(no_other_address_is_tried_while_data_is_not_committed)

@@ -29,7 +29,7 @@ static void syncs_what_it_never_opened(void)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0);
     sys_critical_enter();
-    CHECK_EQUAL(file_fsynced_by_kernel(fd), 0);
+    CHECK_EQUAL(durable_fsynced_by_kernel(fd), 0);
     sys_critical_leave();
     expect_durable();
 }
@@ -106,7 +106,7 @@ static void forked_while_a_file_is_used(void)
     if (pid == 0) {
         CHECK(file_inode_descriptor(used) == fd);
         sys_critical_enter();
-        CHECK_EQUAL(file_closing(fd), 0);
+        CHECK_EQUAL(fd_closing(fd), 0);
         CHECK(!file_inode_only(status.st_dev, status.st_ino));
         sys_critical_leave();
         _exit(0);
@@ -232,7 +232,7 @@ static int engine_allocate(int fd, off_t offset, off_t length)
 {
     sys_critical_enter();
     struct file_open *open = file_get(fd);
-    int result = file_allocate(open, fd, 0, offset, length, true);
+    int result = fd_allocate(open, fd, 0, offset, length, true);
     file_put(open);
     sys_critical_leave();
     return result;
@@ -272,7 +272,7 @@ static void sends_what_others_wrote(void)
     engine_adopt("f", O_RDONLY);
     engine_put(engine_adopt("g", O_RDWR), SIZE, 0, 2);
     sys_critical_enter();
-    file_write_out_all();
+    durable_write_out_all();
     sys_critical_leave();
     CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), 2);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
@@ -299,7 +299,7 @@ static void leaves_what_another_sent(void)
 {
     wrote_what_another_sent();
     sys_critical_enter();
-    CHECK_EQUAL(file_commit_all(), 0);
+    CHECK_EQUAL(durable_commit_all(), 0);
     sys_critical_leave();
     step_done(STABLE);
     step_wait(TESTED);

@@ -221,7 +221,7 @@ ENGINE_TEST(a_change_that_was_seen_is_kept)
 {
     int fd = written_over();
     somebody_writes("f", SIZE, 0, 2);
-    file_tunables.actimeo = 0;
+    mount_tunables.actimeo = 0;
     CHECK_EQUAL(engine_size(fd), SIZE);
     hear_the_time();
     server_do(FILE_SERVER_NEW_VERIFIER);
@@ -455,7 +455,7 @@ ENGINE_TEST(a_file_that_the_kernel_emptied_is_no_conflict)
 /* The server carries out the write that it holds after it was asked for the times. */
 static void is_carried_out_late(int fd)
 {
-    file_tunables.actimeo = 0;
+    mount_tunables.actimeo = 0;
     CHECK_EQUAL(engine_size(fd), SIZE);
     server_release();
     end_holds();

@@ -159,7 +159,7 @@ static void requests_fail(void (*begin)(void))
     wait_for_job(&jobs[0]);
     begin();
     job_write(&jobs[0], fd, BLOCK, BLOCK, 2);
-    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, 0);
+    job_prepare(&jobs[1], ASYNC_READ, fd, BLOCK, 0);
     submit(0, 2);
     wait_for_jobs(0, 2);
     for (unsigned i = 0; i < 2; i++)

@@ -145,8 +145,8 @@ ENGINE_TEST(sync_commits_every_file)
     written();
     server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_NOSPC);
     sys_critical_enter();
-    CHECK_EQUAL(file_sync_all(), -ENOSPC);
-    CHECK_EQUAL(file_sync_all(), 0);
+    CHECK_EQUAL(durable_sync_all(), -ENOSPC);
+    CHECK_EQUAL(durable_sync_all(), 0);
     sys_critical_leave();
     CHECK_EQUAL(ledger_uncommitted(), 0);
     expect_durable();

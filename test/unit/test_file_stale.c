@@ -81,7 +81,7 @@ ENGINE_TEST(sync_commits_under_the_new_handle)
     give_new_handles();
     server_do(FILE_SERVER_LOSE_POWER);
     sys_critical_enter();
-    CHECK_EQUAL(file_sync_all(), 0);
+    CHECK_EQUAL(durable_sync_all(), 0);
     sys_critical_leave();
     expect_durable();
 }
@@ -358,12 +358,12 @@ ENGINE_TEST(requests_in_flight_find_the_file_again)
 {
     disk_make("f", DISK, 0);
     int fd = engine_adopt("f", O_RDWR);
-    CHECK((lane = file_lane_new()) != NULL);
+    CHECK((lane = async_lane_new()) != NULL);
     for (unsigned i = 0; i < DEPTH; i++) {
         if (i % 2)
             job_write(&jobs[i], fd, BLOCK, (off_t)i * BLOCK, 1);
         else
-            job_prepare(&jobs[i], FILE_READ, fd, BLOCK, (off_t)i * BLOCK);
+            job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, (off_t)i * BLOCK);
     }
     server_hold(NFS3_PROC_READ);
     server_hold(NFS3_PROC_WRITE);
@@ -388,8 +388,8 @@ static ssize_t read_of_a_closed_descriptor(bool changed)
 {
     disk_make("f", DISK, 0);
     int fd = engine_adopt("f", O_RDWR);
-    CHECK((lane = file_lane_new()) != NULL);
-    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, BLOCK);
+    CHECK((lane = async_lane_new()) != NULL);
+    job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, BLOCK);
     server_hold(NFS3_PROC_READ);
     submit(0, 1);
     server_wait_held(1);

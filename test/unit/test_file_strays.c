@@ -1,5 +1,5 @@
 /* What a process and its agent left unsent: sent after the proof that nobody changed the file, else
- * set aside. src/file/stray.c. */
+ * set aside. src/durable/stray.c. */
 #include <dirent.h>
 
 #include "file_scene.h"

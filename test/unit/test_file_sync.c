@@ -15,9 +15,9 @@ ENGINE_TEST(a_request_to_sync_tells_of_lost_data)
 {
     disk_make("f", 0, 0);
     int fd = written();
-    CHECK((lane = file_lane_new()) != NULL);
+    CHECK((lane = async_lane_new()) != NULL);
     lose_all();
-    job_prepare(&jobs[0], FILE_SYNC, fd, 0, 0);
+    job_prepare(&jobs[0], ASYNC_SYNC, fd, 0, 0);
     submit(0, 1);
     CHECK_EQUAL(atomic_load(&jobs[0].done), 1);
     CHECK_EQUAL(jobs[0].result, -EIO);
@@ -27,7 +27,7 @@ ENGINE_TEST(a_request_to_sync_tells_of_lost_data)
 static int sync_all(void)
 {
     sys_critical_enter();
-    int result = file_sync_all();
+    int result = durable_sync_all();
     sys_critical_leave();
     return result;
 }

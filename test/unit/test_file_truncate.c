@@ -90,7 +90,7 @@ static void kernel_cuts(void)
     char path[SCENE_PATH];
     scene_file_path(path, "f");
     sys_critical_enter();
-    file_truncating(AT_FDCWD, path);
+    fd_truncating(AT_FDCWD, path);
     sys_critical_leave();
     CHECK_EQUAL(truncate(path, NEW), 0);
     raise(SIGKILL);

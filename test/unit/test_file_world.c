@@ -315,8 +315,8 @@ static void reads_it_as_a_stream(void)
     scene_file_path(path, "f");
     int stream = open(path, O_RDONLY | O_CLOEXEC);
     sys_critical_enter();
-    file_opened_for_kernel(stream, O_RDONLY, "stdio");
-    CHECK_EQUAL(file_demote_stream(reader, "stdio"), 0);
+    fd_opened_for_kernel(stream, O_RDONLY, "stdio");
+    CHECK_EQUAL(fd_demote_stream(reader, "stdio"), 0);
     sys_critical_leave();
     CHECK(!file_is_managed(stream) && !file_is_managed(reader));
     put_by_engine(fd, 1);

@@ -174,7 +174,7 @@ UNIT_TEST_WITH(so_does_one_that_nobody_waits_for_until_its_path_is_down, begin, 
     assert_written_once();
 }
 
-/* Those that were told: the last one first, as src/file takes them up. */
+/* Those that were told: the last one first, as the engine takes them up. */
 static struct rpc_call *troubled[IN_FLIGHT];
 static unsigned troubled_count;
 

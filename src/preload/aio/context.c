@@ -78,7 +78,7 @@ static void wake_kernel_waiter(struct aio_context *context)
     sys_write(context->wake_fd, &one, sizeof(one));
 }
 
-void aio_request_done(struct file_request *first)
+void aio_request_done(struct async_request *first)
 {
     struct preload_request *oldest = NULL, *newest = NULL;
     struct aio_context *context = ((struct aio_request *)first)->context;
@@ -236,7 +236,7 @@ void aio_context_pass_on(struct aio_context *context)
     }
     if ((!managed && !queued) || atomic_load(&context->kernel_waiters) == 0)
         return;
-    file_lane_attend_busy(context->lane);
+    async_lane_attend_busy(context->lane);
     if (aio_context_arm(context) && aio_queued(context) > 0)
         wake_kernel_waiter(context);
 }
@@ -318,10 +318,10 @@ unsigned aio_deliver_now(aio_context_t id, struct io_event *events, unsigned lea
 /* Gives back what a context that ended held. Nobody uses it, or only the caller. */
 static void context_release(struct aio_context *context)
 {
-    struct file_lane *lane = context->lane;
+    struct async_lane *lane = context->lane;
     context->lane = NULL; /* first: a child of fork() gives back what it finds here */
     if (lane != NULL)
-        file_lane_free(lane);
+        async_lane_free(lane);
     atomic_store(&context->arrived, NULL);
     atomic_store(&context->delivered, atomic_load(&context->completed));
     atomic_store(&context->kernel_in_flight, 0);
@@ -346,7 +346,7 @@ static struct aio_context *context_make(_Atomic(struct aio_context *) *bucket)
         pthread_mutex_init(&context->lock, NULL);
         atomic_store(bucket, context);
     }
-    context->lane = file_lane_new();
+    context->lane = async_lane_new();
     return context->lane != NULL ? context : NULL;
 }
 
@@ -437,7 +437,7 @@ long aio_io_destroy(aio_context_t id)
     return result;
 }
 
-/* Threads of the parent may have held locks and requests; src/file has forgotten them. */
+/* Threads of the parent may have held locks and requests; the engine has forgotten them. */
 void aio_fork_child(void)
 {
     pthread_mutex_init(&table_lock, NULL);

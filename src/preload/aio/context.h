@@ -3,9 +3,9 @@
  *
  * A context stays the kernel's: io_setup() makes a real one, which serves unmanaged descriptors. At
  * its first use in a process that has mounts of ours it gets a struct beside it, for requests that
- * go through src/file, and for waiting on both worlds.
+ * go through the engine, and for waiting on both worlds.
  *
- *   io_submit --- managed iocbs ---> file_submit() --done()--> queue of completions ---+
+ *   io_submit --- managed iocbs ---> async_submit() --done()--> queue of completions ---+
  *        |                                                        | eventfd            +--> reaper
  *        +------- all others ------> the kernel's context, with a poll of the eventfd --+
  *
@@ -67,8 +67,8 @@ struct aio_context {
     _Atomic bool ending;   /* io_destroy() was called */
     _Atomic bool reaped;   /* io_getevents() was called since the last io_submit() */
 
-    pthread_mutex_t lock;   /* for what is done seldom */
-    struct file_lane *lane; /* NULL while `id` is 0 and there are no users */
+    pthread_mutex_t lock;    /* for what is done seldom */
+    struct async_lane *lane; /* NULL while `id` is 0 and there are no users */
 
     _Atomic(struct preload_request *) arrived; /* completions, last one first, not in `ready` yet */
     _Atomic unsigned completed;                /* so many came there */
@@ -101,7 +101,7 @@ static inline unsigned aio_queued(const struct aio_context *context)
 /* Managed requests that are not done. Who sees none sees the completions. */
 static inline unsigned aio_in_flight(const struct aio_context *context)
 {
-    return file_lane_in_flight(context->lane);
+    return async_lane_in_flight(context->lane);
 }
 
 /* Up to `count` unused requests more. */
@@ -118,7 +118,7 @@ struct aio_submitting {
 extern __thread struct aio_submitting *aio_submitting;
 
 /* The `done` of managed requests. */
-void aio_request_done(struct file_request *first);
+void aio_request_done(struct async_request *first);
 
 /* Takes up to `room` completions out of the queue. Returns how many. */
 unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsigned room);

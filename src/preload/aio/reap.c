@@ -59,7 +59,7 @@ static long wait_in_kernel(struct reaper *reaper)
     struct timespec left;
     atomic_fetch_add(&context->kernel_waiters, 1);
     if (aio_in_flight(context) > 0 || aio_queued(context) > 0) {
-        file_lane_attend_busy(context->lane);
+        async_lane_attend_busy(context->lane);
         longest_ns = aio_context_arm(context) ? 0 : LOOK_SOON_NS;
         if (aio_queued(context) > 0) {
             atomic_fetch_sub(&context->kernel_waiters, 1);
@@ -113,7 +113,7 @@ static void drive(struct reaper *reaper)
         if (deadline_ns == 0 || look_ns < deadline_ns)
             deadline_ns = look_ns;
     }
-    file_lane_wait(reaper->context->lane, enough, reaper, deadline_ns);
+    async_lane_wait(reaper->context->lane, enough, reaper, deadline_ns);
 }
 
 /* Sleeps once, in the way that suits what is in flight. -errno, or 0. */
@@ -149,7 +149,7 @@ static long reap(struct reaper *reaper)
                                        (unsigned)(reaper->most - reaper->got));
         /* Of both, lest completions of one world keep those of the other away. */
         if (atomic_load(&context->kernel_in_flight) > 0 && reaper->got < reaper->most) {
-            file_lane_attend_busy(context->lane);
+            async_lane_attend_busy(context->lane);
             result = reap_kernel(reaper);
             reaper->got += result > 0 ? result : 0;
             result = result < 0 ? result : 0;

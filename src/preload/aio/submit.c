@@ -1,4 +1,4 @@
-/* io_submit(): iocbs on managed descriptors to src/file, the others to the kernel. */
+/* io_submit(): iocbs on managed descriptors to the engine, the others to the kernel. */
 #include <limits.h>
 
 #include "preload/aio/context.h"
@@ -15,7 +15,7 @@ static bool is_sync(const struct iocb *iocb)
 static bool is_on_mount(int fd)
 {
     struct stat status;
-    return sys_fstat(fd, &status) == 0 && file_on_mount(status.st_dev);
+    return sys_fstat(fd, &status) == 0 && fd_on_mount(status.st_dev);
 }
 
 /* An fsync of the kernel's descriptor is ours, too: others may have written through the engine. */
@@ -39,7 +39,7 @@ static int prepare_transfer(struct preload_request *request, const struct iocb *
         return -EOPNOTSUPP;
     if (access == (write ? O_RDONLY : O_WRONLY))
         return -EBADF;
-    request->file.operation = write ? FILE_WRITE : FILE_READ;
+    request->file.operation = write ? ASYNC_WRITE : ASYNC_READ;
     request->file.offset = iocb->aio_offset;
     request->file.flags = write ? flags : flags & RWF_HIPRI;
     int result = vector ? preload_request_vectors(request, iocb->aio_buf, iocb->aio_nbytes)
@@ -54,7 +54,7 @@ static int prepare_sync(struct preload_request *request, const struct iocb *iocb
 {
     if (iocb->aio_buf || iocb->aio_offset || iocb->aio_nbytes || iocb->aio_rw_flags)
         return -EINVAL;
-    request->file.operation = FILE_SYNC;
+    request->file.operation = ASYNC_SYNC;
     request->file.vectors = NULL;
     request->file.count = 0;
     request->file.offset = 0;
@@ -82,7 +82,7 @@ static int prepare_operation(struct preload_request *request, const struct iocb 
 static int prepare_kernel_sync(struct preload_request *request, const struct iocb *iocb)
 {
     int error =
-        prepare_sync(request, iocb) == 0 ? file_fsynced_by_kernel((int)iocb->aio_fildes) : 0;
+        prepare_sync(request, iocb) == 0 ? durable_fsynced_by_kernel((int)iocb->aio_fildes) : 0;
     if (error == 0)
         return FILE_KERNEL; /* which also says what is wrong with it */
     request->file.open = NULL;
@@ -103,9 +103,9 @@ static int prepare(struct preload_request *request, const struct iocb *iocb)
     if (iocb->aio_lio_opcode == IOCB_CMD_POLL)
         return FILE_KERNEL;
     if (iocb->aio_flags & IOCB_FLAG_RESFD) {
-        int result = file_demote(fd, resfd_reason);
+        int result = fd_demote(fd, resfd_reason);
         if (result == 0 && is_sync(iocb))
-            result = file_fsynced_by_kernel(fd);
+            result = durable_fsynced_by_kernel(fd);
         return result < 0 ? result : FILE_KERNEL;
     }
     struct file_open *open = file_get(fd);
@@ -131,7 +131,7 @@ struct batch {
     struct preload_request *unused; /* for them: as many, or all that there are */
     int error;                      /* of the first iocb that is not accepted */
     unsigned managed, kernel;       /* how many of each */
-    struct file_request *requests[BATCH];
+    struct async_request *requests[BATCH];
     struct iocb *iocbs[BATCH];
     unsigned char request_at[BATCH], iocb_at[BATCH]; /* their places in the list */
 };
@@ -220,7 +220,7 @@ static void submit_managed(struct batch *batch, unsigned accepted)
     struct aio_context *context = batch->context;
     unsigned count = batch->managed;
     while (count > 0 && batch->request_at[count - 1] >= accepted) {
-        struct file_request *request = batch->requests[--count];
+        struct async_request *request = batch->requests[--count];
         if (request->open != NULL)
             file_put(request->open);
         ((struct preload_request *)request)->next = NULL;
@@ -231,7 +231,7 @@ static void submit_managed(struct batch *batch, unsigned accepted)
     hide_ring(batch->id);
     unsigned kept = 0;
     for (unsigned i = 0; i < count; i++) {
-        struct file_request *request = batch->requests[i];
+        struct async_request *request = batch->requests[i];
         if (PRELOAD_LIKELY(request->open != NULL)) {
             batch->requests[kept++] = request;
         } else { /* it has its result */
@@ -244,7 +244,7 @@ static void submit_managed(struct batch *batch, unsigned accepted)
     atomic_store_explicit(&context->reaped, false, memory_order_relaxed);
     struct aio_submitting submitting = {.context = context, .end = &submitting.first};
     aio_submitting = &submitting;
-    (reaped ? file_submit_later : file_submit)(context->lane, batch->requests, kept);
+    (reaped ? async_submit_later : async_submit)(context->lane, batch->requests, kept);
     aio_submitting = NULL;
     for (struct preload_request *request = submitting.first, *next; request; request = next) {
         next = request->next;

@@ -9,9 +9,9 @@ enum { OPERATION_MASK = 127 };
 /* ---- submitting ---- */
 
 /* FILE_KERNEL: it is glibc's; else as aio_read() returns. */
-PRELOAD_SLOW static int managed(struct aiocb *control, enum file_operation operation)
+PRELOAD_SLOW static int managed(struct aiocb *control, enum async_operation operation)
 {
-    struct file_request *submit;
+    struct async_request *submit;
     struct file_open *open = preload_enter(control->aio_fildes);
     if (!open)
         return FILE_KERNEL;
@@ -21,7 +21,7 @@ PRELOAD_SLOW static int managed(struct aiocb *control, enum file_operation opera
     else
         file_put(open);
     if (result == 0 && submit)
-        file_submit(posix_aio_lane, &submit, 1);
+        async_submit(posix_aio_lane, &submit, 1);
     sys_critical_leave();
     return (int)preload_result(result);
 }
@@ -29,14 +29,14 @@ PRELOAD_SLOW static int managed(struct aiocb *control, enum file_operation opera
 PRELOAD_EXPORT int aio_read(struct aiocb *control)
 {
     if (preload_managed(control->aio_fildes))
-        PRELOAD_RETURN_IF_SERVED(managed(control, FILE_READ));
+        PRELOAD_RETURN_IF_SERVED(managed(control, ASYNC_READ));
     return PRELOAD_REAL(aio_read)(control);
 }
 
 PRELOAD_EXPORT int aio_write(struct aiocb *control)
 {
     if (preload_managed(control->aio_fildes))
-        PRELOAD_RETURN_IF_SERVED(managed(control, FILE_WRITE));
+        PRELOAD_RETURN_IF_SERVED(managed(control, ASYNC_WRITE));
     return PRELOAD_REAL(aio_write)(control);
 }
 
@@ -45,7 +45,7 @@ PRELOAD_EXPORT int aio_fsync(int operation, struct aiocb *control)
 {
     if (operation == O_SYNC || operation == O_DSYNC) {
         if (preload_managed(control->aio_fildes))
-            PRELOAD_RETURN_IF_SERVED(managed(control, FILE_SYNC));
+            PRELOAD_RETURN_IF_SERVED(managed(control, ASYNC_SYNC));
         if (preload_sync_others(control->aio_fildes) < 0) /* glibc's threads do the kernel's part */
             return -1;
     }
@@ -165,7 +165,7 @@ struct listing {
     unsigned theirs_count;
     int error; /* of those that could not be queued, or 0 */
     unsigned count;
-    struct file_request *batch[BATCH];
+    struct async_request *batch[BATCH];
 };
 
 static bool is_transfer(const struct aiocb *control)
@@ -185,7 +185,7 @@ static bool list_has_ours(struct aiocb *const *list, int count)
 static void flush(struct listing *listing)
 {
     if (listing->count > 0)
-        file_submit(posix_aio_lane, listing->batch, listing->count);
+        async_submit(posix_aio_lane, listing->batch, listing->count);
     listing->count = 0;
 }
 
@@ -196,9 +196,9 @@ static bool list_one(struct listing *listing, struct aiocb *control)
     if (!open)
         return false;
     bool read = (control->aio_lio_opcode & OPERATION_MASK) == LIO_READ;
-    struct file_request *submit;
+    struct async_request *submit;
     int result =
-        posix_aio_start(control, read ? FILE_READ : FILE_WRITE, open, listing->group, &submit);
+        posix_aio_start(control, read ? ASYNC_READ : ASYNC_WRITE, open, listing->group, &submit);
     if (result != 0)
         listing->error = -result;
     if (submit)
@@ -265,7 +265,7 @@ static int list_and_wait(struct listing *listing, struct aiocb *const *list, int
     int result = 0;
     if (listing->theirs_count > 0) {
         sys_critical_enter();
-        file_lane_attend(posix_aio_lane);
+        async_lane_attend(posix_aio_lane);
         sys_critical_leave();
         if (PRELOAD_REAL(lio_listio)(LIO_WAIT, listing->theirs, count, NULL) != 0)
             result = -errno;

@@ -25,7 +25,7 @@
 #include "preload/request.h"
 
 enum posix_aio_state {
-    POSIX_AIO_ON_LANE, /* with src/file */
+    POSIX_AIO_ON_LANE, /* with the engine */
     POSIX_AIO_BEHIND,  /* behind writes that were queued before it */
     POSIX_AIO_QUEUED,  /* for a worker */
     POSIX_AIO_RUNNING, /* in a worker */
@@ -38,7 +38,7 @@ enum posix_aio_state {
  * Everything under the lock, but for what is atomic and a request that is on the lane.
  */
 struct posix_aio_request {
-    struct preload_request base; /* first; with src/file while ON_LANE */
+    struct preload_request base; /* first; with the engine while ON_LANE */
     _Atomic(struct aiocb *) control;
     TAILQ_ENTRY(posix_aio_request) place; /* among all that have not ended, oldest first */
     TAILQ_ENTRY(posix_aio_request) work;  /* while QUEUED */
@@ -54,12 +54,12 @@ struct posix_aio_request {
 };
 TAILQ_HEAD(posix_aio_list, posix_aio_request);
 
-/* Guards all of the above. Held briefly, in critical sections only; never while src/file is
+/* Guards all of the above. Held briefly, in critical sections only; never while the engine is
  * called. */
 extern pthread_mutex_t posix_aio_lock;
 /* Set with the first managed request: until then everything is glibc's. */
 extern atomic_bool posix_aio_used;
-extern struct file_lane *posix_aio_lane; /* constant once made */
+extern struct async_lane *posix_aio_lane; /* constant once made */
 /* Counts the times somebody drove the lane. */
 extern _Atomic unsigned posix_aio_drives;
 
@@ -79,11 +79,11 @@ static inline int posix_aio_error_of(const struct aiocb *control)
 
 /*
  * Starts a request, as a member of `group` if that is not NULL. Takes over the reference to `open`.
- * 0, with what is left to do in *submit: give it to file_submit(), or NULL; or -errno, which is
+ * 0, with what is left to do in *submit: give it to async_submit(), or NULL; or -errno, which is
  * the error of the aiocb, too.
  */
-int posix_aio_start(struct aiocb *control, enum file_operation operation, struct file_open *open,
-                    struct posix_aio_request *group, struct file_request **submit);
+int posix_aio_start(struct aiocb *control, enum async_operation operation, struct file_open *open,
+                    struct posix_aio_request *group, struct async_request **submit);
 /* Ends a request: bytes, or -errno. Tells whoever wants to know, and frees it. */
 void posix_aio_end(struct posix_aio_request *request, ssize_t result);
 /* aio_cancel() of one: AIO_CANCELED, AIO_NOTCANCELED, or AIO_ALLDONE when it is not ours. */

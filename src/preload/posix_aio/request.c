@@ -9,13 +9,13 @@
 
 enum { REQUESTS = 16384 };
 
-/* Above this src/file takes several calls, for which it would keep the submitter, as for a write
+/* Above this the engine takes several calls, for which it would keep the submitter, as for a write
  * that appends. */
 enum { LARGE = 1024 * 1024 };
 
 pthread_mutex_t posix_aio_lock = PTHREAD_MUTEX_INITIALIZER;
 atomic_bool posix_aio_used;
-struct file_lane *posix_aio_lane;
+struct async_lane *posix_aio_lane;
 _Atomic unsigned posix_aio_drives;
 
 static struct preload_pool pool = {.size = sizeof(struct posix_aio_request), .most = REQUESTS};
@@ -40,7 +40,7 @@ bool posix_aio_prepare(void)
         return true;
     lock();
     if (!posix_aio_lane)
-        posix_aio_lane = file_lane_new();
+        posix_aio_lane = async_lane_new();
     if (posix_aio_lane)
         atomic_store(&posix_aio_used, true);
     unlock();
@@ -186,7 +186,7 @@ void posix_aio_end(struct posix_aio_request *request, ssize_t result)
     bool told = posix_aio_is_told(&request->event);
     struct posix_aio_request *group = request->group;
     lock();
-    if (request->base.file.operation == FILE_WRITE)
+    if (request->base.file.operation == ASYNC_WRITE)
         release_behind(request);
     TAILQ_REMOVE(&in_flight, request, place);
     struct aiocb *control = atomic_load(&request->control);
@@ -205,7 +205,7 @@ void posix_aio_end(struct posix_aio_request *request, ssize_t result)
 /* ---- the start ---- */
 
 /* In any thread, which may be the reader of a channel: must not wait. */
-static void one_done(struct file_request *file)
+static void one_done(struct async_request *file)
 {
     struct posix_aio_request *request = (struct posix_aio_request *)file;
     if (file->result != FILE_KERNEL) {
@@ -220,10 +220,10 @@ static void one_done(struct file_request *file)
     }
 }
 
-static void lane_done(struct file_request *first)
+static void lane_done(struct async_request *first)
 {
     while (first) {
-        struct file_request *next = first->next;
+        struct async_request *next = first->next;
         one_done(first);
         first = next;
     }
@@ -234,16 +234,16 @@ static unsigned count_writes_before(const struct posix_aio_request *request)
     unsigned count = 0;
     struct posix_aio_request *at;
     for (at = TAILQ_FIRST(&in_flight); at; at = TAILQ_NEXT(at, place))
-        count += at->base.file.operation == FILE_WRITE && same_file(at, request) &&
+        count += at->base.file.operation == ASYNC_WRITE && same_file(at, request) &&
                  (at->appends || !request->appends);
     return count;
 }
 
 /* 0, or what is wrong with it. */
 static int fill(struct posix_aio_request *request, struct aiocb *control,
-                enum file_operation operation, struct file_open *open)
+                enum async_operation operation, struct file_open *open)
 {
-    struct file_request *file = &request->base.file;
+    struct async_request *file = &request->base.file;
     preload_request_file(&request->base, open, control->aio_fildes);
     file->operation = operation;
     file->offset = control->aio_offset;
@@ -253,9 +253,9 @@ static int fill(struct posix_aio_request *request, struct aiocb *control,
     request->open = open;
     request->behind = 0;
     request->kernel = false;
-    request->appends = operation == FILE_WRITE && file_appends(open, control->aio_fildes, 0);
+    request->appends = operation == ASYNC_WRITE && file_appends(open, control->aio_fildes, 0);
     atomic_store(&request->asked, atomic_load(&posix_aio_drives));
-    if (operation == FILE_SYNC)
+    if (operation == ASYNC_SYNC)
         return 0;
     if (control->aio_nbytes > SSIZE_MAX)
         return -EFAULT;
@@ -270,7 +270,7 @@ static enum posix_aio_state launch(struct posix_aio_request *request, struct aio
 {
     enum posix_aio_state state = aside ? POSIX_AIO_QUEUED : POSIX_AIO_ON_LANE;
     lock();
-    if (request->base.file.operation == FILE_SYNC || (aside && request->appends))
+    if (request->base.file.operation == ASYNC_SYNC || (aside && request->appends))
         request->behind = count_writes_before(request);
     TAILQ_INSERT_TAIL(&in_flight, request, place);
     control->__return_value = 0;
@@ -289,10 +289,10 @@ static enum posix_aio_state launch(struct posix_aio_request *request, struct aio
     return state;
 }
 
-int posix_aio_start(struct aiocb *control, enum file_operation operation, struct file_open *open,
-                    struct posix_aio_request *group, struct file_request **submit)
+int posix_aio_start(struct aiocb *control, enum async_operation operation, struct file_open *open,
+                    struct posix_aio_request *group, struct async_request **submit)
 {
-    bool sync = operation == FILE_SYNC; /* it has no priority */
+    bool sync = operation == ASYNC_SYNC; /* it has no priority */
     bool valid = sync || (control->aio_reqprio >= 0 && control->aio_reqprio <= AIO_PRIO_DELTA_MAX);
     struct posix_aio_request *request = NULL;
     *submit = NULL;
@@ -321,7 +321,7 @@ int posix_aio_start(struct aiocb *control, enum file_operation operation, struct
     if (state == POSIX_AIO_ON_LANE)
         *submit = &request->base.file;
     if (state == POSIX_AIO_BEHIND || (state == POSIX_AIO_ON_LANE && told))
-        file_lane_attend(posix_aio_lane);
+        async_lane_attend(posix_aio_lane);
     return 0;
 }
 

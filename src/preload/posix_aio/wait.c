@@ -70,7 +70,7 @@ static int outcome(const struct posix_aio_wait *wait, bool interrupted)
 
 static bool may_drive(const struct posix_aio_wait *wait)
 {
-    return !file_lane_is_attended(posix_aio_lane) && !some_off_lane(wait);
+    return !async_lane_is_attended(posix_aio_lane) && !some_off_lane(wait);
 }
 
 /* In slices: a thread that is cancelled meanwhile is to see it. */
@@ -82,7 +82,7 @@ static int drive(struct posix_aio_wait *wait)
     pthread_testcancel();
     sys_critical_enter();
     atomic_fetch_add(&posix_aio_drives, 1);
-    file_lane_wait(posix_aio_lane, driven, wait, slice_ns);
+    async_lane_wait(posix_aio_lane, driven, wait, slice_ns);
     bool interrupted = sys_critical_interrupts();
     sys_critical_leave(); /* the handler runs here */
     return outcome(wait, interrupted);
@@ -97,10 +97,10 @@ void posix_aio_look(struct posix_aio_request *request, const struct aiocb *contr
 {
     unsigned drives = atomic_load(&posix_aio_drives);
     if (atomic_exchange(&request->asked, drives) != drives ||
-        file_lane_is_attended(posix_aio_lane) || is_off_lane(control))
+        async_lane_is_attended(posix_aio_lane) || is_off_lane(control))
         return;
     atomic_fetch_add(&posix_aio_drives, 1);
-    file_lane_wait(posix_aio_lane, look_over, (void *)control, 1);
+    async_lane_wait(posix_aio_lane, look_over, (void *)control, 1);
 }
 
 /* ---- sleeping, while attendants and workers go on ---- */
@@ -143,7 +143,7 @@ static int sleep_once(const struct posix_aio_wait *wait)
 static void attend(void)
 {
     sys_critical_enter();
-    file_lane_attend(posix_aio_lane);
+    async_lane_attend(posix_aio_lane);
     sys_critical_leave();
 }
 

@@ -1,5 +1,5 @@
 /*
- * POSIX AIO: workers, for requests that src/file carries out in the thread that asks: COMMITs,
+ * POSIX AIO: workers, for requests that the engine carries out in the thread that asks: COMMITs,
  * transfers of several calls, and what the kernel has to do after all. Started on first need, one
  * more when all are busy; they live as long as the process.
  */
@@ -16,13 +16,13 @@ static pthread_cond_t work_queued = PTHREAD_COND_INITIALIZER;
 
 static void carry_out(struct posix_aio_request *request)
 {
-    struct file_request *file = &request->base.file;
+    struct async_request *file = &request->base.file;
     ssize_t result = FILE_KERNEL;
     if (!request->kernel) {
-        if (file->operation == FILE_SYNC)
-            result = file_fsync(file->open, preload_request_fd(&request->base));
+        if (file->operation == ASYNC_SYNC)
+            result = durable_fsync(file->open, preload_request_fd(&request->base));
         else
-            result = (file->operation == FILE_READ ? file_preadv : file_pwritev)(
+            result = (file->operation == ASYNC_READ ? io_preadv : io_pwritev)(
                 file->open, file->fd, file->vectors, file->count, file->offset, 0);
         file_put(file->open);
     }

@@ -106,9 +106,9 @@ bool uring_files_managed(struct uring *record, unsigned slot)
     return managed;
 }
 
-/* References of this room were forgotten by src/file; those of files that are still open under the
- * same number are taken again; of the others the kernel has a descriptor that cannot be reached, so
- * that their files cannot be moved to it: requests for them fail. */
+/* References of this room were forgotten by the engine; those of files that are still open under
+ * the same number are taken again; of the others the kernel has a descriptor that cannot be
+ * reached, so that their files cannot be moved to it: requests for them fail. */
 void uring_files_child(struct uring *record)
 {
     for (unsigned i = 0; i < record->slot_count; i++) {

@@ -116,7 +116,7 @@ bool uring_source_managed(struct uring *record, const struct io_uring_sqe *sqe)
 /* False: it stays the engine's. */
 static bool demote(int fd, const char *reason)
 {
-    return file_demote(fd, reason) == 0 || !file_is_managed(fd);
+    return fd_demote(fd, reason) == 0 || !file_is_managed(fd);
 }
 
 static bool demote_slot(struct uring *record, unsigned slot)
@@ -168,7 +168,7 @@ static bool on_mount(int dirfd, const char *path, int open_flags, int at_flags)
         return false;
     int result = sys_fstatat(dirfd, path, &status, at_flags);
     if (result == 0)
-        return S_ISREG(status.st_mode) && file_on_mount(status.st_dev);
+        return S_ISREG(status.st_mode) && fd_on_mount(status.st_dev);
     if (result != -ENOENT || !(open_flags & O_CREAT) || strlen(path) >= sizeof(directory))
         return false;
     strcpy(directory, path);
@@ -177,7 +177,7 @@ static bool on_mount(int dirfd, const char *path, int open_flags, int at_flags)
         strcpy(directory, ".");
     else
         slash[slash == directory] = '\0';
-    return sys_fstatat(dirfd, directory, &status, 0) == 0 && file_on_mount(status.st_dev);
+    return sys_fstatat(dirfd, directory, &status, 0) == 0 && fd_on_mount(status.st_dev);
 }
 
 /* What a request to open a file asks for. False: it opens none below a mount, or is invalid. */
@@ -199,7 +199,7 @@ static ssize_t open_now(const struct io_uring_sqe *sqe)
     if (!asks_for_ours(sqe, &how))
         return FILE_KERNEL;
     if (how.flags & O_TRUNC)
-        file_truncating(sqe->fd, path);
+        fd_truncating(sqe->fd, path);
     int fd = sqe->opcode == IORING_OP_OPENAT
                  ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
                  : (int)sys_call4(SYS_openat2, sqe->fd, path, sqe->off, sqe->len);
@@ -214,10 +214,10 @@ static bool open_to_kernel(const struct io_uring_sqe *sqe)
     if (!asks_for_ours(sqe, &how))
         return true;
     bool there = sys_fstatat(sqe->fd, path, &status, 0) == 0;
-    if (there && file_is_left_to_kernel(status.st_dev, status.st_ino))
+    if (there && fd_is_left_to_kernel(status.st_dev, status.st_ino))
         return true; /* and it may be locked */
     /* What must not be there before, or must not be closed. */
-    if (how.flags & O_EXCL || (there && file_is_locked(status.st_dev, status.st_ino)))
+    if (how.flags & O_EXCL || (there && fd_is_locked(status.st_dev, status.st_ino)))
         return false;
     /* The kernel will empty it, or not. */
     how.flags = (how.flags & ~(uint64_t)O_TRUNC) | O_CLOEXEC;
@@ -228,7 +228,7 @@ static bool open_to_kernel(const struct io_uring_sqe *sqe)
         fd = sys_openat(sqe->fd, path, O_PATH | O_CLOEXEC | ((int)how.flags & O_NOFOLLOW), 0);
     if (fd < 0) /* the kernel will, too, unless it is a matter of this moment */
         return fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM && fd != -EINTR;
-    int result = file_opened_for_kernel(fd, O_RDWR, "opened by a request of a ring");
+    int result = fd_opened_for_kernel(fd, O_RDWR, "opened by a request of a ring");
     sys_close(fd);
     return result == 0;
 }
@@ -254,7 +254,7 @@ static ssize_t statx_now(const struct io_uring_sqe *sqe)
 /* ---- files ---- */
 
 static ssize_t transfer(const struct io_uring_sqe *sqe, struct file_open *open, int fd,
-                        const struct file_request *memory)
+                        const struct async_request *memory)
 {
     off_t offset = (off_t)sqe->off;
     int flags = (int)sqe->rw_flags;
@@ -262,15 +262,15 @@ static ssize_t transfer(const struct io_uring_sqe *sqe, struct file_open *open, 
     if (offset < -1)
         return -EINVAL;
     if (offset >= 0)
-        return (write ? file_pwritev : file_preadv)(open, fd, memory->vectors, memory->count,
-                                                    offset, flags);
+        return (write ? io_pwritev : io_preadv)(open, fd, memory->vectors, memory->count, offset,
+                                                flags);
     /* The position is the kernel descriptor's, which must still be there. */
     struct file_open *named = file_get(fd);
     if (named)
         file_put(named);
     if (named != open)
         return -EOPNOTSUPP;
-    return (write ? file_writev : file_readv)(open, fd, memory->vectors, memory->count, flags);
+    return (write ? fd_writev : fd_readv)(open, fd, memory->vectors, memory->count, flags);
 }
 
 static ssize_t transfer_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd,
@@ -302,22 +302,22 @@ ssize_t uring_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd
     case IORING_OP_CLOSE:
         return sqe->flags & IOSQE_FIXED_FILE ? -EBADF : preload_close(fd);
     case IORING_OP_FSYNC:
-        return sqe->fsync_flags & ~IORING_FSYNC_DATASYNC ? -EINVAL : file_fsync(open, fd);
+        return sqe->fsync_flags & ~IORING_FSYNC_DATASYNC ? -EINVAL : durable_fsync(open, fd);
     case IORING_OP_SYNC_FILE_RANGE: /* a hint, which vouches for nothing */
         return 0;
     case IORING_OP_FADVISE:
         if ((int64_t)sqe->off >= 0)
-            file_advise(open, (off_t)sqe->off, sqe->len, (int)sqe->fadvise_advice);
+            ahead_advise(open, (off_t)sqe->off, sqe->len, (int)sqe->fadvise_advice);
         return 0;
     case IORING_OP_FALLOCATE:
         if ((int64_t)sqe->off < 0 || (int64_t)sqe->addr <= 0)
             return -EINVAL;
-        return file_allocate(open, fd, (int)sqe->len, (off_t)sqe->off, (off_t)sqe->addr, false);
+        return fd_allocate(open, fd, (int)sqe->len, (off_t)sqe->off, (off_t)sqe->addr, false);
     case OP_FTRUNCATE:
         if (sqe->addr || sqe->len || sqe->rw_flags || sqe->buf_index || sqe->splice_fd_in ||
             (int64_t)sqe->off < 0)
             return -EINVAL;
-        return file_ftruncate(open, fd, (off_t)sqe->off);
+        return fd_ftruncate(open, fd, (off_t)sqe->off);
     default:
         return transfer_now(sqe, open, fd, complete);
     }

@@ -68,7 +68,7 @@ static void eventfd_registered(struct uring *record)
     if (!atomic_load(&record->opened))
         return; /* it will be looked at then */
     struct preload_stay stay = preload_stay_begin();
-    file_lane_attend(record->lane);
+    async_lane_attend(record->lane);
     preload_stay_end(stay);
 }
 
@@ -136,13 +136,13 @@ static bool refuse(void)
 
 bool uring_may_pass(void)
 {
-    return file_allows_raw_io_uring() || !file_allows_raw_calls() || refuse();
+    return fd_allows_raw_io_uring() || !fd_allows_raw_calls() || refuse();
 }
 
 /* A ring that is not made by liburing. */
 long uring_setup(unsigned entries, void *parameters)
 {
-    if (!preload_active() || file_allows_raw_io_uring() || refuse())
+    if (!preload_active() || fd_allows_raw_io_uring() || refuse())
         return sys_call2(SYS_io_uring_setup, entries, parameters);
     return -ENOSYS;
 }

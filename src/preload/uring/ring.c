@@ -127,13 +127,13 @@ bool uring_open(struct uring *record, int ring_fd)
     pthread_mutex_lock(&record->lock);
     int result = 0;
     if (!atomic_load(&record->opened)) {
-        struct file_lane *lane = file_lane_new();
+        struct async_lane *lane = async_lane_new();
         result = lane ? uring_post_open(&record->post, ring_fd) : -ENOMEM;
         if (result == 0) {
             record->lane = lane;
             atomic_store_explicit(&record->opened, true, memory_order_release);
         } else if (lane) {
-            file_lane_free(lane);
+            async_lane_free(lane);
         }
     }
     pthread_mutex_unlock(&record->lock);
@@ -142,7 +142,7 @@ bool uring_open(struct uring *record, int ring_fd)
                     "are handed to the kernel",
                     strerrordesc_np(-result));
     else if (atomic_load(&record->eventfd) || (record->made.flags & IORING_SETUP_SQPOLL))
-        file_lane_attend(record->lane);
+        async_lane_attend(record->lane);
     return result == 0;
 }
 
@@ -155,7 +155,7 @@ void uring_end(const struct io_uring *ring)
     if (atomic_load(&record->opened))
         preload_settle(record->lane);
     if (atomic_exchange(&record->opened, false))
-        file_lane_free(record->lane);
+        async_lane_free(record->lane);
     pthread_mutex_lock(&rings_lock);
     pthread_mutex_lock(&record->lock);
     uring_post_close(&record->post);
@@ -223,7 +223,7 @@ static bool drive(struct uring *record, bool (*satisfied)(void *context), void *
     atomic_fetch_add(&record->visits, 1);
     atomic_fetch_add(&record->drivers, 1);
     uring_driving = record;
-    file_lane_wait(record->lane, satisfied, context, deadline_ns);
+    async_lane_wait(record->lane, satisfied, context, deadline_ns);
     uring_driving = NULL;
     pthread_mutex_lock(&record->lock);
     uring_post_send(&record->post);
@@ -241,7 +241,7 @@ enum uring_wait uring_wait(struct uring *record, const struct io_uring *ring, un
     for (;;) {
         if (uring_ready(ring) >= count)
             return URING_READY;
-        if (uring_in_flight(record) == 0 || file_lane_is_attended(record->lane) ||
+        if (uring_in_flight(record) == 0 || async_lane_is_attended(record->lane) ||
             !uring_kernel_idle(record, ring))
             return URING_KERNEL;
         uint64_t slice = sys_now_ns() + SLICE_NS;
@@ -258,7 +258,7 @@ enum uring_wait uring_wait(struct uring *record, const struct io_uring *ring, un
 void uring_poll(struct uring *record, const struct io_uring *ring)
 {
     struct wanted wanted = {record, ring, 1};
-    if (uring_in_flight(record) > 0 && !file_lane_is_attended(record->lane))
+    if (uring_in_flight(record) > 0 && !async_lane_is_attended(record->lane))
         drive(record, enough, &wanted, 1);
 }
 
@@ -266,10 +266,10 @@ void uring_block_begin(struct uring *record)
 {
     /* Either this thread sees the request, or its submitter sees this thread. */
     atomic_fetch_add(&record->waiters, 1);
-    if (uring_in_flight(record) == 0 || file_lane_is_attended(record->lane))
+    if (uring_in_flight(record) == 0 || async_lane_is_attended(record->lane))
         return;
     struct preload_stay stay = preload_stay_begin();
-    file_lane_attend(record->lane);
+    async_lane_attend(record->lane);
     preload_stay_end(stay);
 }
 
@@ -303,7 +303,7 @@ static void forget_parent(struct uring *record, void *context)
     }
     memset(&record->post, 0, sizeof(record->post));
     if (atomic_exchange(&record->opened, false))
-        file_lane_free(record->lane);
+        async_lane_free(record->lane);
     atomic_store(&record->inherited, true);
     atomic_store(&record->waiters, 0);
     atomic_store(&record->drivers, 0);

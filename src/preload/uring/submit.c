@@ -1,8 +1,8 @@
 /*
  * Submission: which SQEs are ours, and what becomes of them.
  *
- * Reads and writes of managed files are submitted to src/file together. What src/file can only do
- * at once (fsync, fallocate, close, ...) is done before io_uring_submit() returns, and so are
+ * Reads and writes of managed files are submitted to the engine together. What the engine can only
+ * do at once (fsync, fallocate, close, ...) is done before io_uring_submit() returns, and so are
  * chains (IOSQE_IO_LINK) of our requests, in order. A use of a managed file that the engine cannot
  * serve, and a chain that involves other descriptors too, makes the file the kernel's.
  */
@@ -22,8 +22,8 @@ struct dispatch {
     unsigned end;  /* the next free place of the queue: what stays is moved to the front */
     unsigned kept; /* SQEs that stay */
     unsigned count;
-    struct file_request *requests[BATCH];
-    struct preload_request *returned, **returned_end; /* by src/file: the kernel's, in order */
+    struct async_request *requests[BATCH];
+    struct preload_request *returned, **returned_end; /* by the engine: the kernel's, in order */
 };
 
 static _Atomic uint64_t dispatches;
@@ -77,10 +77,10 @@ static void one_done(struct preload_request *request)
     pthread_mutex_unlock(&record->lock);
 }
 
-static void request_done(struct file_request *first)
+static void request_done(struct async_request *first)
 {
     while (first) {
-        struct file_request *next = first->next;
+        struct async_request *next = first->next;
         one_done((struct preload_request *)first);
         first = next;
     }
@@ -108,7 +108,7 @@ static void send_batch(struct dispatch *dispatch)
     if (dispatch->count == 0)
         return;
     dispatching = dispatch;
-    file_submit(dispatch->record->lane, dispatch->requests, dispatch->count);
+    async_submit(dispatch->record->lane, dispatch->requests, dispatch->count);
     dispatching = NULL;
     dispatch->count = 0;
 }
@@ -118,7 +118,7 @@ static void send_batch(struct dispatch *dispatch)
 static void sync_of_others(struct io_uring_sqe *sqe)
 {
     if (sqe->opcode == IORING_OP_FSYNC && !(sqe->flags & IOSQE_FIXED_FILE) &&
-        file_fsynced_by_kernel(sqe->fd) != 0)
+        durable_fsynced_by_kernel(sqe->fd) != 0)
         sqe->opcode = UINT8_MAX;
 }
 
@@ -181,8 +181,8 @@ static void start_transfer(struct dispatch *dispatch, const struct io_uring_sqe 
         post_now(dispatch, sqe, result, false);
         return;
     }
-    struct file_request *file = &request->file;
-    file->operation = uring_is_write(sqe->opcode) ? FILE_WRITE : FILE_READ;
+    struct async_request *file = &request->file;
+    file->operation = uring_is_write(sqe->opcode) ? ASYNC_WRITE : ASYNC_READ;
     file->offset = (off_t)sqe->off;
     file->flags = (int)sqe->rw_flags;
     file->done = request_done;
@@ -238,7 +238,7 @@ static void hand_over(struct uring *record, struct io_uring_sqe *sqe, const char
         file_put(named);
     if (named != open)
         refuse(sqe, no_descriptor);
-    else if (file_demote(fd, reason) < 0 && file_is_managed(fd))
+    else if (fd_demote(fd, reason) < 0 && file_is_managed(fd))
         refuse(sqe, engines);
     file_put(open);
 }
@@ -274,11 +274,11 @@ static void to_kernel(struct uring *record, struct io_uring_sqe *sqe, const char
 /* No request of this ring is in flight when this returns, those before this SQE included. */
 static void settle(struct dispatch *dispatch)
 {
-    struct file_lane *lane = dispatch->record->lane;
+    struct async_lane *lane = dispatch->record->lane;
     send_batch(dispatch);
     bool before = sys_critical_set_patient(true);
     while (uring_in_flight(dispatch->record) > 0)
-        file_lane_wait(lane, NULL, NULL, 0);
+        async_lane_wait(lane, NULL, NULL, 0);
     sys_critical_set_patient(before);
 }
 
@@ -435,7 +435,7 @@ static bool anything_of_interest(const struct dispatch *dispatch)
     return false;
 }
 
-/* What src/file gave back goes to the kernel after all; there is room, it was taken from here. */
+/* What the engine gave back goes to the kernel after all; there is room, it was taken from here. */
 static void keep_returned(struct dispatch *dispatch)
 {
     while (dispatch->returned) {
@@ -519,9 +519,9 @@ unsigned uring_dispatch(struct uring *record, struct io_uring *ring)
     pthread_mutex_unlock(&record->lock);
     atomic_fetch_sub(&record->drivers, 1);
 
-    if (uring_in_flight(record) > 0 && !file_lane_is_attended(record->lane)) {
+    if (uring_in_flight(record) > 0 && !async_lane_is_attended(record->lane)) {
         if (atomic_load(&record->waiters) > 0)
-            file_lane_attend(record->lane);
+            async_lane_attend(record->lane);
         else
             uring_watch(record);
     }

@@ -4,7 +4,7 @@
  * The application's ring stays the kernel's own. Its inline functions fill SQEs in memory that the
  * kernel shares; nothing leaves before io_uring_submit() and its relatives, which are wrapped: they
  * take the SQEs of managed descriptors out of the queue (what was not yet flushed may be rearranged
- * freely) and give them to src/file. The results come back into the application's own completion
+ * freely) and give them to the engine. The results come back into the application's own completion
  * queue by IORING_OP_MSG_RING (Linux 5.18) from a small ring of ours: 0.28 us for one CQE, 0.12 us
  * each in a batch, measured on Linux 6.18. So user_data, order of arrival, overflow, eventfd, epoll
  * on the ring, waiting for both worlds at once, and rings shared with other processes are what the
@@ -146,7 +146,7 @@ struct uring {
     _Atomic unsigned drivers;   /* threads that drive it now */
     unsigned visits_seen;       /* by the watcher, with requests in flight */
     bool in_flight_seen;        /* by the watcher */
-    struct file_lane *_Atomic lane; /* while opened */
+    struct async_lane *_Atomic lane; /* while opened */
 };
 
 /* The ring of this thread's io_uring call, while it drives: completions of it are then posted
@@ -165,7 +165,7 @@ bool uring_open(struct uring *record, int ring_fd);
 
 static inline unsigned uring_in_flight(struct uring *record)
 {
-    return record && atomic_load(&record->opened) ? file_lane_in_flight(record->lane) : 0;
+    return record && atomic_load(&record->opened) ? async_lane_in_flight(record->lane) : 0;
 }
 
 static inline unsigned uring_ready(const struct io_uring *ring)
@@ -218,7 +218,7 @@ void uring_hand_over(struct uring *record);
 enum uring_kind {
     URING_PASS,     /* names no file that could be ours, or does nothing to its data */
     URING_TRANSFER, /* reads and writes */
-    URING_AT_ONCE,  /* fsync and what else src/file does before it returns */
+    URING_AT_ONCE,  /* fsync and what else the engine does before it returns */
     URING_COPY,     /* splice, tee */
     URING_NAME,     /* openat, statx: a path that may be below a mount */
     URING_TABLE,    /* changes the table of registered files */

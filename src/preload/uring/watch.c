@@ -21,7 +21,7 @@ static _Atomic uint32_t state = NEVER_STARTED; /* a futex */
 static void look(struct uring *record, void *context)
 {
     bool *busy = context;
-    if (uring_in_flight(record) == 0 || file_lane_is_attended(record->lane)) {
+    if (uring_in_flight(record) == 0 || async_lane_is_attended(record->lane)) {
         record->in_flight_seen = false;
         return;
     }
@@ -29,7 +29,7 @@ static void look(struct uring *record, void *context)
     unsigned visits = atomic_load(&record->visits);
     if (record->in_flight_seen && visits == record->visits_seen &&
         atomic_load(&record->drivers) == 0) {
-        file_lane_attend(record->lane);
+        async_lane_attend(record->lane);
         log_debug("io_uring: completions of ring %d are looked for without a call; a thread serves "
                   "it from now on",
                   record->made.ring_fd);
@@ -60,7 +60,7 @@ static void *watch(void *argument)
     return argument;
 }
 
-PRELOAD_SLOW static void start(struct file_lane *lane)
+PRELOAD_SLOW static void start(struct async_lane *lane)
 {
     uint32_t expected = NEVER_STARTED;
     if (!atomic_compare_exchange_strong(&state, &expected, STARTING))
@@ -68,7 +68,7 @@ PRELOAD_SLOW static void start(struct file_lane *lane)
     if (sys_thread_start(watch, NULL, "io_uring"))
         return;
     atomic_store(&state, NEVER_STARTED);
-    file_lane_attend(lane);
+    async_lane_attend(lane);
 }
 
 void uring_watch(struct uring *record)

@@ -1,0 +1,54 @@
+/*
+ * A part: one READ of bytes that nobody has asked for yet, its memory, and the bounds on all of it.
+ * Inside the engine only.
+ */
+#ifndef AHEAD_PART_H
+#define AHEAD_PART_H
+
+#include "async/async.h"
+#include "ledger/quiet.h"
+
+enum {
+    AHEAD_PART_LEAST = 64 << 10, /* what a part is worth asking for, where there is more to read */
+    AHEAD_PART_MOST = LEDGER_QUIET_MAX
+};
+
+struct ahead_part {
+    struct async_request request;
+    struct iovec vector;
+    struct ledger_quiet quiet; /* when it was asked for, */
+    _Atomic uint64_t asked_ns; /* and when that was; 0: it is not wanted any more */
+    _Atomic bool done;
+    /* Under the lock of the open file's `ahead`. */
+    bool announced; /* by posix_fadvise(2), and not part of a sequence */
+    bool around;    /* a read that follows no other: it stays until it is old, */
+    bool proven;    /* and another read found it useful */
+    bool removed;   /* it is in no list, and goes with its last user */
+    unsigned users; /* threads that wait for it, or copy from it */
+    size_t used;    /* bytes that were given */
+    unsigned kind;  /* of its memory */
+    struct ahead_part *next_spare;
+};
+
+/* A request for [offset, offset + length), at most AHEAD_PART_MOST bytes, that is not submitted
+ * yet. NULL: no memory, or this process, or all of the host, have as much as they may have. */
+struct ahead_part *ahead_part_new(struct file_open *open, uint64_t offset, size_t length);
+/* One that is done, or was not submitted. */
+void ahead_part_free(struct ahead_part *part);
+/* Has its READ ended? `part` is a struct ahead_part, for async_lane_wait(). */
+bool ahead_part_is_done(void *part);
+static inline uint64_t ahead_part_start(const struct ahead_part *part)
+{
+    return (uint64_t)part->request.offset;
+}
+static inline uint64_t ahead_part_end(const struct ahead_part *part)
+{
+    return ahead_part_start(part) + part->vector.iov_len;
+}
+
+/* Gives memory back that is kept for the next parts. */
+void ahead_part_trim(void);
+/* In the child of fork(), after all parts were freed that can be. */
+void ahead_part_fork_child(void);
+
+#endif

@@ -1,0 +1,357 @@
+#include "durable/behind.h"
+
+#include "durable/agent.h"
+#include "file/upper.h"
+#include "durable/commit.h"
+#include "durable/flush.h"
+#include "io/io.h"
+#include "durable/stray.h"
+#include "ledger/agent.h"
+#include "ledger/dirty.h"
+#include "ledger/strays.h"
+#include "ledger/uncommitted.h"
+#include "net/pool.h"
+#include "stats/count.h"
+#include "sys/critical.h"
+#include "sys/sys.h"
+#include "sys/thread.h"
+
+enum {
+    DELAY_MS = 500, /* that data waits for more, at most */
+    ROUNDS = 8,     /* with one file before it is another's turn */
+    AGAIN_MS = 1000 /* until a server that does not take it is asked again */
+};
+
+/*
+ * Each server has a thread and a list: one that does not answer keeps nothing from the others. In
+ * the list are the inodes with data that this process wrote and nobody may be sending. Each is
+ * there at most once, with a user of it counted, until all of it is sent. `list_lock` is for the
+ * lists of all servers, and held briefly.
+ */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct mount_sender *sender_of(const struct file_inode *inode)
+{
+    return &inode->mount->server->sender;
+}
+
+/* ---- the list ---- */
+
+static void put(struct file_inode *inode, bool back)
+{
+    struct mount_sender *sender = sender_of(inode);
+    pthread_mutex_lock(&list_lock);
+    inode->behind_next = sender->listed;
+    sender->listed = inode;
+    if (back)
+        sender->current = NULL;
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* By who has a user of it counted: all that is dirty now is to be sent in so many ms. Who finds it
+ * listed, after it wrote, leaves the rest to the sender, and needs no fence for that: the sender
+ * takes it from the list, and then takes the stripe's lock to see what is dirty. */
+static void enlist(struct file_inode *inode, int delay_ms)
+{
+    if (atomic_load_explicit(&inode->behind_listed, memory_order_relaxed) ||
+        atomic_exchange(&inode->behind_listed, true))
+        return;
+    atomic_store(&inode->behind_due_ns, sys_now_ns() + (uint64_t)delay_ms * 1000000);
+    file_inode_hold(inode);
+    put(inode, false);
+}
+
+static void take_in_hand(struct mount_sender *sender)
+{
+    pthread_mutex_lock(&list_lock);
+    sender->in_hand = sender->listed;
+    sender->listed = NULL;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static struct file_inode *next_in_hand(struct mount_sender *sender)
+{
+    pthread_mutex_lock(&list_lock);
+    struct file_inode *inode = sender->current = sender->in_hand;
+    if (inode)
+        sender->in_hand = inode->behind_next;
+    pthread_mutex_unlock(&list_lock);
+    return inode;
+}
+
+static void let_go(struct file_inode *inode)
+{
+    pthread_mutex_lock(&list_lock);
+    sender_of(inode)->current = NULL;
+    pthread_mutex_unlock(&list_lock);
+    file_inode_release(inode);
+}
+
+/* What is listed is not sent by this process. */
+static void drop_listed(struct mount_sender *sender)
+{
+    struct file_inode *inode;
+    do {
+        pthread_mutex_lock(&list_lock);
+        inode = sender->listed;
+        if (inode)
+            sender->listed = inode->behind_next;
+        pthread_mutex_unlock(&list_lock);
+        if (inode) {
+            atomic_store(&inode->behind_listed, false);
+            file_inode_release(inode);
+        }
+    } while (inode);
+}
+
+static bool is_idle(const struct mount_sender *sender)
+{
+    pthread_mutex_lock(&list_lock);
+    bool idle = !sender->listed && !sender->in_hand && !sender->current;
+    pthread_mutex_unlock(&list_lock);
+    return idle;
+}
+
+/* ---- the thread ---- */
+
+/* Sends what is dirty now, in runs of at least `least` bytes, then whole WRITEs of what is written
+ * meanwhile, and commits what has grown to be much. 0; 1: there is more; -errno. */
+static int look_after(struct file_inode *inode, size_t least)
+{
+    const struct rpc_auth *auth = file_inode_auth(inode);
+    int result = 1;
+    if (!auth || !file_inode_enter(inode))
+        return 0; /* the kernel has it, with all that was written */
+    for (int i = 0; i < ROUNDS && result == 1; i++) {
+        result = durable_flush_some(inode, auth, least, false);
+        io_commit_early(inode, auth);
+        least = durable_longest_write(inode->mount);
+    }
+    file_inode_leave(inode);
+    return result;
+}
+
+/* What is due leaves now; of the rest what makes a whole WRITE. Returns how long it can wait. */
+static int look_after_all(struct mount_sender *sender)
+{
+    struct file_inode *inode;
+    uint64_t now_ns = sys_now_ns(), next_ns = now_ns + DELAY_MS * UINT64_C(1000000);
+    int again_ms = 0;
+    atomic_store(&sender->hurry, false);
+    take_in_hand(sender);
+    while ((inode = next_in_hand(sender))) {
+        uint64_t due_ns = atomic_load(&inode->behind_due_ns);
+        if (due_ns > now_ns) {
+            (void)look_after(inode, durable_longest_write(inode->mount));
+            put(inode, true);
+            next_ns = due_ns < next_ns ? due_ns : next_ns;
+            continue;
+        }
+        atomic_store(&inode->behind_listed, false); /* who writes it from now on lists it again */
+        int result = look_after(inode, 0);
+        bool failed = result < 0 && result != -EAGAIN;
+        if (result != 0)
+            enlist(inode, failed ? AGAIN_MS : DELAY_MS);
+        if (failed)
+            again_ms = AGAIN_MS;
+        let_go(inode);
+    }
+    now_ns = sys_now_ns();
+    return again_ms ? again_ms : next_ns > now_ns ? (int)((next_ns - now_ns) / 1000000) + 1 : 0;
+}
+
+static void sleep_until_kicked(struct mount_sender *sender, int longest_ms)
+{
+    const struct timespec longest = {longest_ms / 1000, longest_ms % 1000 * 1000000};
+    uint32_t kicks = atomic_load(&sender->kicks);
+    if (longest_ms > DELAY_MS || !atomic_load(&sender->hurry))
+        sys_futex(&sender->kicks, FUTEX_WAIT_PRIVATE, kicks, &longest);
+}
+
+static void *send_behind(void *argument)
+{
+    struct mount_sender *sender = argument;
+    int pause_ms = DELAY_MS;
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
+    for (;;) {
+        uint32_t kicks = atomic_load(&sender->kicks);
+        atomic_store(&sender->sleeps, true); /* in this order: see wake() */
+        if (is_idle(sender) && !durable_agent_is_wanted())
+            sys_futex(&sender->kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+        atomic_store(&sender->sleeps, false);
+        durable_agent_seek();
+        sleep_until_kicked(sender, pause_ms);
+        pause_ms = look_after_all(sender);
+    }
+    return NULL;
+}
+
+static void kick(struct mount_sender *sender)
+{
+    atomic_fetch_add(&sender->kicks, 1);
+    sys_futex(&sender->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+/* After a file of its server was listed. */
+static void wake(struct mount_sender *sender, bool hurry)
+{
+    bool first = hurry && !atomic_load_explicit(&sender->hurry, memory_order_relaxed) &&
+                 !atomic_exchange(&sender->hurry, true);
+    if (first || atomic_load(&sender->sleeps)) {
+        kick(sender);
+        ledger_agent_stir();
+    }
+}
+
+/* ---- writing ---- */
+
+bool durable_behind_allows(int access, int flags)
+{
+    return mount_tunables.write_behind_max > 0 && mount_tunables.actimeo > 0 &&
+           access != O_RDONLY && !(flags & O_DIRECT);
+}
+
+bool durable_behind_writes(const struct file_open *open)
+{
+    return atomic_load_explicit(&open->behind, memory_order_relaxed) &&
+           atomic_load_explicit(&sender_of(open->inode)->started, memory_order_relaxed);
+}
+
+/* Too much is dirty: this thread sends some of it itself, or waits until others have. 0, 1, or
+ * -errno when nothing can be sent. */
+static int make_room(struct file_open *open)
+{
+    uint64_t most = (uint64_t)mount_tunables.write_behind_max;
+    int result = 1;
+    stats_add(&stats_own->counters.behind_waits, 1);
+    while (result == 1 && ledger_file_dirty(&open->inode->entry) > most / 2)
+        result = durable_flush_some(open->inode, open->auth, 0, true);
+    return result;
+}
+
+/* Does a write at `offset` follow the last one? */
+static bool follows(struct file_inode *inode, uint64_t offset)
+{
+    return atomic_load_explicit(&inode->behind_end, memory_order_relaxed) == offset;
+}
+
+/* Has a whole WRITE been written, one piece behind the other? (Several threads may miss it.) */
+static bool ends_run(struct file_inode *inode, uint64_t offset, size_t length)
+{
+    uint64_t run = length;
+    if (follows(inode, offset))
+        run += atomic_load_explicit(&inode->behind_run, memory_order_relaxed);
+    bool ends = run >= durable_longest_write(inode->mount);
+    atomic_store_explicit(&inode->behind_end, offset + length, memory_order_relaxed);
+    atomic_store_explicit(&inode->behind_run, ends ? 0 : run, memory_order_relaxed);
+    return ends;
+}
+
+/* Nothing is left behind that only this process would send; nor what is newer than a stray that
+ * may not be sent. 0: it may not; else as whom it is written (mount_auth_user()). */
+static uint32_t may_leave(struct file_open *open)
+{
+    bool seek = false;
+    if (net_server_is_abroad(open->inode->mount->server->net))
+        return 0; /* this thread could not send it: the program shall hear of it */
+    uint32_t user = durable_agent_cares(open->inode->mount, open->auth, &seek);
+    if (seek)
+        kick(&open->inode->mount->server->sender);
+    if (!user || !ledger_file_has_strays(&open->inode->entry))
+        return user;
+    struct committing c = durable_committing_of(open->inode, open->auth);
+    return durable_strays_settle(&c) == 0 ? user : 0;
+}
+
+int durable_behind_write(struct file_open *open, const struct io_piece *piece, uint64_t offset)
+{
+    struct file_inode *inode = open->inode;
+    struct ledger_write write;
+    const uint32_t user = may_leave(open);
+    const struct ledger_beginning beginning = {.offset = offset,
+                                               .data = piece->vectors,
+                                               .count = piece->count,
+                                               .length = piece->length,
+                                               .keep = true,
+                                               .write = &write,
+                                               .appends = piece->appends,
+                                               .user = user};
+    uint64_t most = (uint64_t)mount_tunables.write_behind_max, dirty = 0;
+    bool wait = false;
+    int result = 0;
+    if (!user)
+        return DURABLE_WRITE_NOW;
+    if (ledger_file_dirty(&inode->entry) + piece->length > most)
+        result = make_room(open);
+    if (result < 0 && result != -EAGAIN)
+        return DURABLE_WRITE_NOW; /* the program shall hear of it */
+    while ((result = ledger_write_behind(&inode->entry, &beginning, wait, &dirty)) == -EAGAIN)
+        wait = !file_upper.help(NULL);
+    if (result == -ENOSPC || result == LEDGER_WRITE_NOW)
+        return DURABLE_WRITE_NOW;
+    if (result != 0)
+        return result;
+    atomic_store_explicit(&inode->behind_auth, open->auth, memory_order_relaxed);
+    if (!atomic_load_explicit(&inode->mount->behind, memory_order_relaxed))
+        atomic_store_explicit(&inode->mount->behind, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&open->left, memory_order_relaxed))
+        atomic_store_explicit(&open->left, true, memory_order_relaxed);
+    enlist(inode, DELAY_MS);
+    if (dirty > most / 2)
+        atomic_store_explicit(&inode->behind_due_ns, 0, memory_order_relaxed);
+    wake(sender_of(inode), ends_run(inode, offset, piece->length) || dirty > most / 2);
+    return 0;
+}
+
+void durable_behind_hurry(struct file_inode *inode)
+{
+    if (!atomic_load(&inode->behind_listed))
+        return;
+    atomic_store(&inode->behind_due_ns, 0);
+    wake(sender_of(inode), true);
+}
+
+/* ---- life ---- */
+
+void durable_behind_prepare(struct mount *mount, int access, int flags)
+{
+    struct mount_sender *sender = &mount->server->sender;
+    if (!durable_behind_allows(access, flags) ||
+        atomic_load_explicit(&sender->tried, memory_order_relaxed) ||
+        atomic_exchange(&sender->tried, true))
+        return;
+    bool started = sys_thread_start(send_behind, sender, "writing behind");
+    atomic_store(&sender->started, started);
+    atomic_store(&sender->tried, started); /* else another thread may do so */
+}
+
+void durable_behind_forget(void)
+{
+    for (unsigned i = 0; i < mounts_count(); i++) {
+        struct mount_sender *sender = &mounts_at(i)->server->sender;
+        while (!is_idle(sender)) {
+            drop_listed(sender);
+            sys_nanosleep_ms(1);
+        }
+    }
+}
+
+void durable_behind_fork_prepare(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+void durable_behind_fork_parent(void)
+{
+    pthread_mutex_unlock(&list_lock);
+}
+
+void durable_behind_fork_child(void)
+{
+    pthread_mutex_init(&list_lock, NULL);
+    for (unsigned i = 0; i < mounts_count(); i++) /* of several mounts */
+        /* Until the next open there is no thread, and no user of what was listed is counted any
+         * more: see table.c. */
+        mounts_at(i)->server->sender = (struct mount_sender){.listed = NULL};
+    durable_agent_fork_child();
+}

@@ -1,0 +1,257 @@
+#include "durable/flush.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "mount/vouch.h"
+#include "durable/behind.h"
+#include "io/cache.h"
+#include "durable/commit.h"
+#include "io/io.h"
+#include "file/pages.h"
+#include "durable/runs.h"
+#include "durable/stray.h"
+#include "ledger/dirty.h"
+#include "ledger/strays.h"
+#include "ledger/uncommitted.h"
+#include "net/pool.h"
+#include "stats/count.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum {
+    SOME_BYTES = 64 << 20, /* that durable_flush_some() sends */
+    OTHERS_MS = 5000       /* for what this process cannot send */
+};
+
+/* ---- runs ---- */
+
+struct flushing {
+    struct durable_runs runs;
+    struct ledger_sending sending;
+    bool stored; /* the last run was all there is, and is */
+    bool stuck;  /* the server does not answer, or not to that */
+    int result;  /* the first error */
+    bool sends;  /* it has taken data: the kernel's pages are seen to */
+    int fd;      /* for that */
+};
+
+static int next_dirty(struct durable_runs *runs, bool wait, struct durable_run *run)
+{
+    struct flushing *flushing = (struct flushing *)runs;
+    if (flushing->stuck)
+        return flushing->result; /* it would be sent again and again */
+    run->quiet.generation = 0;
+    flushing->sending.quiet = &run->quiet;
+    int result = ledger_dirty_take(runs->c->entry, &flushing->sending, wait, &run->write);
+    if (result == 1 && !flushing->sends) {
+        flushing->sends = true;
+        flushing->fd = file_pages_sending(runs->c->inode);
+    }
+    run->stable = flushing->sending.syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
+    return result;
+}
+
+static void lose(struct committing *c, const struct ledger_write *write, int error)
+{
+    if (durable_committing_may_say(c, "refused"))
+        log_error("%s: server %s refuses %llu bytes at offset %llu that were written, and are "
+                  "lost: %s; the next fsync or close says so",
+                  c->path, c->mount->server->conf->name, (unsigned long long)write->length,
+                  (unsigned long long)write->offset, strerrordesc_np(error));
+}
+
+static void end_badly(struct flushing *flushing, struct durable_run *run)
+{
+    int error = run->result == -EAGAIN   ? -ETIMEDOUT
+                : run->result == -ENONET ? -ENONET /* others can send it */
+                                         : (int)file_posix_error(run->result);
+    bool refused = durable_commit_is_refusal(run->result);
+    bool one = run->write.record_count == 1 &&
+               (run->write.length <= LEDGER_CHUNK || flushing->sending.most == 1);
+    struct ledger_ending ending = {.file = flushing->runs.c->entry,
+                                   .write = &run->write,
+                                   .outcome =
+                                       refused && one ? LEDGER_WRITE_LOST : LEDGER_WRITE_FAILED,
+                                   .error = -error};
+    if (refused && one)
+        lose(flushing->runs.c, &run->write, -error);
+    ledger_writes_end(&ending, 1);
+    if (refused && !one) {
+        flushing->sending.most = 1; /* some of its chunks may be taken: one by one */
+        return;
+    }
+    if (!refused && run->stable == NFS_FILE_SYNC) {
+        flushing->sending.syncs = false; /* a server that cannot do that does without */
+        return;
+    }
+    flushing->stuck = flushing->stuck || !refused;
+    if (!refused || flushing->result == 0)
+        flushing->result = error;
+}
+
+static void end(struct durable_runs *runs, struct durable_run *run)
+{
+    struct flushing *flushing = (struct flushing *)runs;
+    struct ledger_ending ending = {
+        .file = runs->c->entry, .write = &run->write, .epoch = run->epoch};
+    flushing->stored = false;
+    if (run->result != 0) {
+        end_badly(flushing, run);
+        return;
+    }
+    io_write_ending(runs->c->mount->server, runs->c->inode, &run->transfer, run->asked_ns, &ending);
+    flushing->stored = run->stable == NFS_FILE_SYNC;
+    stats_add(&stats_own->counters.gathered_writes, 1);
+    stats_add(&stats_own->counters.gathered_bytes, run->write.length);
+    io_cache_wrote(runs->c->entry, &run->write, &run->quiet); /* while the bytes are there */
+    ledger_writes_end(&ending, 1);
+}
+
+static void prepare(struct flushing *flushing, struct committing *c)
+{
+    durable_commit_as_writer(c);
+    *flushing =
+        (struct flushing){.runs = {.c = c, .next = next_dirty, .end = end, .bytes = SOME_BYTES},
+                          .sending = ledger_dirty_now(c->entry, durable_longest_write(c->mount))};
+}
+
+/* ---- flushing ---- */
+
+/* Nobody is told of it by an error of a call, but it is not lost either. */
+static void say_forbidden(struct committing *c, int error)
+{
+    if (durable_committing_may_say(c, "forbidden"))
+        log_error("%s: server %s refuses %llu bytes that a killed process wrote to the file with "
+                  "inode %llu: %s; they stay in shared memory, and are sent again",
+                  c->path, c->mount->server->conf->name,
+                  (unsigned long long)ledger_file_dirty(c->entry),
+                  (unsigned long long)c->entry->key.inode, strerrordesc_np(-error));
+}
+
+/* This process may not send it: those who wrote it do. 0, or `result` if they do not. */
+static int await_others(struct committing *c, int result)
+{
+    if (mount_vouch_is_agent()) {
+        say_forbidden(c, result);
+        return result;
+    }
+    for (int i = 0; i < OTHERS_MS && ledger_file_dirty(c->entry) > 0; i += 10)
+        sys_nanosleep_ms(10);
+    return ledger_file_dirty(c->entry) > 0 ? result : 0;
+}
+
+/* What durable_runs_send() does, and what is sent can be seen without the library. */
+static int send_runs(struct flushing *flushing, bool wait)
+{
+    int next = durable_runs_send(&flushing->runs, wait);
+    if (flushing->sends)
+        file_pages_sent(flushing->fd);
+    flushing->sends = false;
+    return next;
+}
+
+/* 0, or -errno of what stays dirty. */
+static int flush(struct flushing *flushing)
+{
+    struct committing *c = flushing->runs.c;
+    int next;
+    if (net_server_is_abroad(c->mount->server->net))
+        return -ENONET; /* nor are those waited for who send some of it */
+    do {
+        while ((next = send_runs(flushing, true)) > 0)
+            ;
+    } while (next == 0 && !flushing->stuck && ledger_file_has_strays(c->entry) &&
+             (next = durable_strays_settle(c)) == 0); /* of who died meanwhile */
+    if (flushing->stuck)
+        next = flushing->result;
+    if (next == -EACCES || next == -EPERM)
+        next = await_others(c, next);
+    if (next == -ENOSPC) /* it has no place in the registry */
+        next = await_others(c, -EIO);
+    return next;
+}
+
+int durable_flush_all(struct committing *c)
+{
+    struct flushing flushing;
+    int result = durable_strays_settle(c);
+    c->stored = false;
+    if (result != 0 || !ledger_file_dirty(c->entry))
+        return result;
+    prepare(&flushing, c);
+    flushing.sending.syncs = true;
+    result = flush(&flushing);
+    c->stored = flushing.result == 0 && flushing.stored;
+    return result != 0 || flushing.stuck ? result : flushing.result;
+}
+
+int durable_flush_until(struct committing *c, uint64_t sequence)
+{
+    struct flushing flushing;
+    int result = durable_strays_settle(c);
+    if (result != 0)
+        return result;
+    prepare(&flushing, c);
+    flushing.sending.sequence = sequence;
+    return flush(&flushing);
+}
+
+int durable_flush_range(struct file_inode *inode, const struct rpc_auth *auth, uint64_t start,
+                        uint64_t end)
+{
+    if (!ledger_file_dirty(&inode->entry))
+        return 0;
+    struct committing c = durable_committing_of(inode, auth);
+    struct flushing flushing;
+    int result = durable_strays_settle(&c);
+    if (result != 0)
+        return result;
+    prepare(&flushing, &c);
+    flushing.sending.start = start;
+    flushing.sending.end = end;
+    return flush(&flushing);
+}
+
+int durable_flush_some(struct file_inode *inode, const struct rpc_auth *auth, size_t least,
+                       bool wait)
+{
+    struct committing c = durable_committing_of(inode, auth);
+    struct flushing flushing;
+    int result = durable_strays_settle(&c);
+    if (result != 0)
+        return result;
+    prepare(&flushing, &c);
+    flushing.sending.least = least;
+    int next = send_runs(&flushing, wait);
+    return flushing.stuck ? flushing.result : next;
+}
+
+int durable_flush_number(dev_t device, uint64_t number)
+{
+    struct ledger_file_key key = {.device = device, .inode = number};
+    struct file_inode *inode = NULL;
+    if (!ledger_number_dirty(device, number))
+        return 0;
+    while ((inode = file_inode_next(device, number, inode))) {
+        const struct rpc_auth *auth = file_inode_auth(inode);
+        if (auth && file_inode_enter(inode)) {
+            (void)durable_flush_range(inode, auth, 0, UINT64_MAX);
+            file_inode_leave(inode);
+        }
+    }
+    /* Only others have it open. */
+    return ledger_number_dirty(device, number) ? durable_commit_named(&key) : 0;
+}
+
+void durable_write_out(struct file_open *open, off_t offset, off_t length, bool wait)
+{
+    uint64_t end = length ? (uint64_t)offset + (uint64_t)length : UINT64_MAX;
+    if (!ledger_file_dirty(&open->inode->entry) || !file_inode_enter(open->inode))
+        return;
+    if (wait)
+        (void)durable_flush_range(open->inode, open->auth, (uint64_t)offset, end);
+    else
+        durable_behind_hurry(open->inode);
+    file_inode_leave(open->inode);
+}

@@ -1,0 +1,148 @@
+/*
+ * Writing again what a server lost. All of it is in the ledger, and nothing newer can overtake it.
+ * What follows one another leaves as one WRITE, and many WRITEs are on their way together: a
+ * program waits for it in its fsync.
+ */
+#include <string.h>
+
+#include "file/attributes.h"
+#include "io/io.h"
+#include "durable/rewrite.h"
+#include "durable/runs.h"
+#include "durable/stray.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
+#include "stats/count.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+#include "sys/test_switch.h"
+
+/* What could not be written again. */
+struct rewriting {
+    struct durable_runs runs;
+    struct ledger_commit *commit;
+    int result;
+    uint64_t bytes, offset; /* of the first */
+};
+
+static int next_lost(struct durable_runs *runs, bool wait, struct durable_run *run)
+{
+    struct rewriting *rewriting = (struct rewriting *)runs;
+    run->stable = runs->c->stable;
+    return ledger_replay_next(runs->c->entry, rewriting->commit, wait, &run->write);
+}
+
+static void end(struct durable_runs *runs, struct durable_run *run)
+{
+    struct rewriting *rewriting = (struct rewriting *)runs;
+    struct committing *c = runs->c;
+    uint64_t offset = run->write.offset, length = run->write.length;
+    if (run->result != 0) {
+        ledger_write_end(c->entry, &run->write, LEDGER_WRITE_FAILED, 0);
+        if (rewriting->bytes == 0) {
+            rewriting->result = run->result;
+            rewriting->offset = offset;
+        }
+        rewriting->bytes += length;
+        return;
+    }
+    struct ledger_ending ending = {.file = c->entry, .write = &run->write, .epoch = run->epoch};
+    io_write_ending(c->mount->server, c->inode, &run->transfer, run->asked_ns, &ending);
+    ledger_writes_end(&ending, 1);
+    stats_add(&stats_own->counters.rewritten_bytes, length);
+    c->rewritten += length;
+}
+
+/* Did somebody else change the file since this host wrote it, and when by the server's clock? What
+ * was lost may be what he wrote over. 0, or -errno: the server does not tell. */
+static int look(struct committing *c, enum ledger_change *change, int64_t *changed)
+{
+    struct nfs_client client = mount_client(c->mount, c->auth);
+    struct ledger_attributes now;
+    struct nfs_attr attr;
+    uint64_t epoch;
+    int result;
+    do {
+        epoch = ledger_file_asking(c->entry);
+        result = nfs_getattr(&client, c->use.fh, &attr);
+    } while (durable_committing_again(c, result));
+    if (result != 0)
+        return result == -EAGAIN ? -EIO : result;
+    file_attributes_convert(&attr, &now);
+    *changed = ledger_nanoseconds(&now.mtime);
+    *change = ledger_file_changed_by_other(c->entry, epoch, &now);
+    return 0;
+}
+
+/*
+ * A time alone is no proof: the server may have set it as it recovered. It is one if the server was
+ * up then, and for files on their way to the kernel's world, where somebody is who said that he
+ * writes them.
+ */
+static bool is_proof(struct committing *c, const struct ledger_commit *commit,
+                     enum ledger_change change, int64_t changed)
+{
+    if (change != LEDGER_CHANGE_TIME || ledger_world_is_kernel(c->entry) ||
+        mount_server_was_up(c->mount->server, commit->verifier, changed, c->entry))
+        return true;
+    if (durable_committing_may_say(c, "changed"))
+        log_warning("%s: its time of change is later than this host wrote it: if that was not "
+                    "server %s as it recovered, what somebody else wrote is written over now",
+                    c->path, c->mount->server->conf->name);
+    return false;
+}
+
+/* May what was lost be written again? 0, or -errno: it is forgotten, as somebody else changed the
+ * file; or it stays in the ledger for another COMMIT, as the server does not tell. */
+static int check_conflict(struct committing *c, const struct ledger_commit *commit)
+{
+    enum ledger_change change;
+    int64_t changed;
+    int result = look(c, &change, &changed);
+    if (sys_test_unsafe(SYS_TEST_CONFLICT))
+        return 0;
+    if (result != 0) {
+        if (result != -ESTALE && durable_committing_may_say(c, "unknown"))
+            log_error("%s: data that the server lost is not written again before server %s tells "
+                      "whether somebody else changed the file: %s",
+                      c->path, c->mount->server->conf->name, strerrordesc_np(-result));
+        return result;
+    }
+    if (change == LEDGER_CHANGE_NONE || !is_proof(c, commit, change, changed))
+        return 0;
+    uint64_t lost = ledger_file_forget(c->entry, true);
+    if (c->inode)
+        atomic_store(&c->inode->loss_due, true);
+    log_error("%s: %llu bytes that the server lost are not written again, as somebody else changed "
+              "the file since: another host, or a process that cannot use the library; fsync fails",
+              c->path, (unsigned long long)lost);
+    return -EIO;
+}
+
+int durable_commit_rewrite(struct committing *c, struct ledger_commit *commit)
+{
+    int result = durable_strays_settle_sent(c);
+    if (result != 0)
+        return result < 0 ? result : 0; /* of what is left another COMMIT tells */
+    result = check_conflict(c, commit);
+    if (result != 0)
+        return result;
+    struct rewriting rewriting = {
+        .runs = {.c = c, .next = next_lost, .end = end, .bytes = SIZE_MAX}, .commit = commit};
+    commit->most = durable_longest_write(c->mount);
+    int next;
+    while ((next = durable_runs_send(&rewriting.runs, true)) > 0)
+        ;
+    if (rewriting.bytes > 0)
+        log_error("%s: %llu bytes from offset %llu on, which the server lost, cannot be written "
+                  "again: %s",
+                  c->path, (unsigned long long)rewriting.bytes,
+                  (unsigned long long)rewriting.offset, strerrordesc_np(-rewriting.result));
+    if (next < 0)
+        log_error("%s: data that the server lost cannot be written again by this process: it has "
+                  "no place in the registry",
+                  c->path);
+    if (rewriting.bytes > 0 && rewriting.result == -ENONET)
+        return -ENONET; /* others can do it */
+    return rewriting.bytes > 0 || next < 0 ? -EIO : 0;
+}

@@ -1,0 +1,260 @@
+#include "durable/stray.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "durable/arrived.h"
+#include "file/upper.h"
+#include "durable/commit.h"
+#include "file/attributes.h"
+#include "io/io.h"
+#include "ledger/attributes.h"
+#include "ledger/dirty.h"
+#include "ledger/hold.h"
+#include "ledger/processes.h"
+#include "run/directory.h"
+#include "run/strays.h"
+#include "sys/alloc.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum { ASK_MS = 20, ATTEMPTS = 8 };
+
+/* What the server says of the file, asked at *epoch. 0 or -errno. */
+static int ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now)
+{
+    struct nfs_client client = mount_client(c->mount, c->auth);
+    int result;
+    do {
+        *epoch = ledger_file_asking(c->entry);
+        result = nfs_getattr(&client, c->use.fh, now);
+    } while (durable_committing_again(c, result));
+    return result == -EAGAIN ? -EIO : result;
+}
+
+/* Is it proven that nobody else changed it? What the dead had on its way is waited for. `told`:
+ * what the server says of it. */
+static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr *told)
+{
+    uint64_t until_ns = sys_now_ns() + 2 * ledger_hold_ns() + UINT64_C(1000000000), epoch;
+    enum ledger_stray_proof proof;
+    struct ledger_attributes now;
+    for (;;) {
+        /* An agent that is killed does not die at once, and has some of it on its way until then.
+         */
+        ledger_process_sweep(0);
+        uint64_t asked_ns = sys_now_ns();
+        int result = ask(c, &epoch, told);
+        if (result != 0)
+            return result;
+        file_attributes_convert(told, &now);
+        proof = ledger_file_prove_strays(c->entry, epoch, &now, sent);
+        *proven = proof == LEDGER_STRAY_PROVEN;
+        if (*proven) /* what a WRITE finds is compared to it */
+            ledger_file_learned(c->entry, epoch, &now, asked_ns);
+        if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
+            return 0;
+        if (!file_upper.help(NULL))
+            sys_nanosleep_ms(ASK_MS);
+    }
+}
+
+static int copy(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
+{
+    struct ledger_stray stray;
+    uint64_t from = 0;
+    uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
+    int result = bytes ? 0 : -ENOMEM;
+    while (!result && (stray = ledger_file_stray(c->entry, mark, sent, from, bytes)).length > 0) {
+        result = run_stray_piece(file, stray.offset, bytes, stray.length);
+        from = stray.offset + stray.length;
+    }
+    sys_free(bytes);
+    return result;
+}
+
+/* Into a file of the run directory, and its name. 0, or -errno. */
+static int save(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
+{
+    struct timespec now;
+    sys_clock_gettime(CLOCK_REALTIME, &now);
+    const struct run_stray stray = {.server = c->mount->server->conf->name,
+                                    .mount = c->mount->path,
+                                    .path = c->path,
+                                    .device = c->entry->key.device,
+                                    .inode = c->entry->key.inode,
+                                    .since_s = (uint64_t)now.tv_sec};
+    int result = run_stray_begin(file, &stray);
+    if (!result)
+        result = copy(c, mark, sent, file);
+    int ended = run_stray_end(file, !result);
+    return result ? result : ended;
+}
+
+/* Another process does so at the same time. */
+static void remove_again(const struct committing *c, const struct run_stray_file *file)
+{
+    int run = run_open();
+    if (file->bytes > 0) /* that was said */
+        log_notice("%s: %s of the run directory is removed again, as another process has "
+                   "seen to these bytes meanwhile",
+                   c->path, file->name);
+    if (run >= 0)
+        run_stray_remove(run, file->name);
+    run_close(run);
+}
+
+static void say(struct committing *c, const struct run_stray_file *file, int result)
+{
+    const char *server = c->mount->server->conf->name;
+    if (result == 0)
+        log_error("%s: %llu bytes that a killed process wrote are not sent to server %s, as the "
+                  "file may have been changed by another host or program since: they are in %s of "
+                  "the run directory; `directnfs flush --force FILE` writes them to the file, "
+                  "`directnfs flush --discard FILE` removes them",
+                  c->path, (unsigned long long)file->bytes, server, file->name);
+    else if (durable_committing_may_say(c, "stray"))
+        log_error("%s: what a killed process wrote is not sent to server %s, as the file may have "
+                  "been changed since, and cannot be set aside in the run directory: %s; make room "
+                  "there",
+                  c->path, server, strerrordesc_np(-result));
+}
+
+static int set_aside(struct committing *c, enum ledger_stray_set set)
+{
+    struct run_stray_file file;
+    bool sent = set == LEDGER_STRAYS_SENT;
+    uint64_t mark = durable_strays_not_arrived(c, set);
+    if (mark == 0)
+        return 0;
+    int result = save(c, mark, sent, &file);
+    if (result != 0 || file.bytes > 0) /* before they are dropped: this process may be killed */
+        say(c, &file, result);
+    if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
+        remove_again(c, &file);
+    return result ? -EIO : 0;
+}
+
+/* ---- sending ---- */
+
+/* Of both the server has only these bytes, and nobody can tell what the other wrote. */
+static void say_overtaken(struct committing *c, const struct ledger_write *write)
+{
+    ledger_file_tell_loss(c->entry);
+    log_error("%s: another host or program changed the file at the very moment at which %llu bytes "
+              "at offset %llu, which a killed process wrote, were sent to server %s; what it wrote "
+              "there meanwhile is lost",
+              c->path, (unsigned long long)write->length, (unsigned long long)write->offset,
+              c->mount->server->conf->name);
+}
+
+/* Was the file another one just before the WRITE than it was expected to be, and than a write of
+ * this host made it meanwhile? */
+static bool is_overtaken(const struct nfs_transfer *transfer, const struct nfs_time *expected,
+                         const struct ledger_ending *ending)
+{
+    return ending->overtaken && !transfer->repeated &&
+           (transfer->before.sec != expected->sec || transfer->before.nsec != expected->nsec);
+}
+
+/* Not inlined: what it takes of the stack is for those who have strays. */
+__attribute__((noinline)) static int send_one(struct committing *c, struct ledger_write *write,
+                                              struct nfs_attr *expected)
+{
+    struct nfs_client client = mount_client(c->mount, c->auth);
+    struct iovec vectors[LEDGER_WRITE_VECTORS];
+    struct nfs_transfer transfer;
+    struct ledger_ending ending = {
+        .file = c->entry, .write = write, .outcome = LEDGER_WRITE_FAILED};
+    const struct nfs_data data = {.vectors = vectors,
+                                  .count = ledger_write_data(write, 0, write->length, vectors),
+                                  .length = write->length};
+    const struct nfs_time ctime = expected->ctime;
+    uint64_t asked_ns = sys_now_ns();
+    ending.epoch = ledger_file_asking(c->entry);
+    int result = nfs_write_if(&client, c->use.fh, write->offset, &data, expected, &transfer);
+    io_write_note(write, NFS_FILE_SYNC, result == -ECANCELED ? 0 : result, &transfer);
+    if (result == 0)
+        io_write_ending(c->mount->server, c->inode, &transfer, asked_ns, &ending);
+    ledger_writes_end(&ending, 1);
+    if (is_overtaken(&transfer, &ctime, &ending))
+        say_overtaken(c, write);
+    if (durable_committing_again(c, result)) /* is it the same file? */
+        return -ECANCELED;
+    return ending.overtaken ? -ECANCELED : result;
+}
+
+/* What is in its way may be this thread's own to bring to its end. */
+static int take(struct committing *c, struct ledger_sending *sending, struct ledger_write *write)
+{
+    int result;
+    while ((result = ledger_dirty_take(c->entry, sending, false, write)) == -EAGAIN) {
+        if (file_upper.help(NULL))
+            continue;
+        result = ledger_dirty_take(c->entry, sending, true, write);
+        break;
+    }
+    return result == -ENOSPC ? -EIO : result; /* this process has no slot in the registry */
+}
+
+/* Sends them one after the other, as long as the file is as expected. 0; -ECANCELED: it is not, or
+ * nobody knows; or -errno. */
+static int send_all(struct committing *c, struct nfs_attr *expected)
+{
+    struct ledger_sending sending = ledger_dirty_now(c->entry, durable_longest_write(c->mount));
+    struct ledger_write write;
+    int result = 0;
+    sending.strays = true;
+    while (!result && (result = take(c, &sending, &write)) == 1)
+        result = send_one(c, &write, expected);
+    if (!result)
+        ledger_file_end_strays(c->entry);
+    return result;
+}
+
+/* ---- settling ---- */
+
+static int settle(struct committing *c)
+{
+    struct nfs_attr expected;
+    bool proven;
+    int result = prove(c, false, &proven, &expected);
+    if (result != 0)
+        return result;
+    if (!proven) {
+        result = set_aside(c, LEDGER_STRAYS_UNSENT);
+        if (!result) /* they were overwritten, or are sent by another process */
+            ledger_file_end_strays(c->entry);
+        return result;
+    }
+    if (ledger_file_mark_strays(c->entry, LEDGER_STRAYS_UNPROVEN) != 0)
+        return set_aside(c, LEDGER_STRAYS_UNPROVEN);
+    durable_commit_as_writer(c);
+    result = send_all(c, &expected);
+    if (durable_commit_is_refusal(result))
+        return set_aside(c, LEDGER_STRAYS_UNSENT);
+    return result != -ECANCELED ? result : 0; /* else: is it proven still? */
+}
+
+int durable_strays_settle(struct committing *c)
+{
+    int result = 0;
+    for (int i = 0; !result && ledger_file_has_strays(c->entry); i++) {
+        if (i > 0) /* others died meanwhile, or somebody else is about it */
+            sys_nanosleep_ms(ASK_MS << i);
+        result = i < ATTEMPTS ? settle(c) : -EIO;
+    }
+    return result;
+}
+
+int durable_strays_settle_sent(struct committing *c)
+{
+    struct nfs_attr told;
+    bool proven;
+    if (!ledger_file_has_sent_strays(c->entry))
+        return 0;
+    int result = prove(c, true, &proven, &told);
+    if (result == 0 && !proven)
+        result = set_aside(c, LEDGER_STRAYS_SENT);
+    return result != 0 ? result : !proven;
+}

@@ -1,0 +1,516 @@
+/* Adoption: which descriptors the engine serves, and the proof that it is the same file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "fd/descriptors.h"
+#include "mount/facts.h"
+#include "file/attributes.h"
+#include "file/loss.h"
+#include "reach/kernel.h"
+#include "reach/server.h"
+#include "durable/flush.h"
+#include "mount/registry.h"
+#include "file/inode.h"
+#include "io/io.h"
+#include "file/pages.h"
+#include "mount/proof.h"
+#include "mount/key.h"
+#include "file/renew.h"
+#include "durable/stray.h"
+#include "durable/versions.h"
+#include "fd/world.h"
+#include "ledger/quiet.h"
+#include "stats/count.h"
+#include "sys/critical.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "sys/proc.h"
+
+enum { SAY_AT_MOST = 5 };
+
+/* 0 with the handle, or -errno and the reason why the file is not known to be the same. */
+static int prove_by_name(const struct mount_claim *claim, struct mount_proof *proof,
+                         const char **reason)
+{
+    struct nfs_attr attr;
+    int result = mount_prove(claim, false, &proof->fh, &attr);
+    if (result == -ESTALE && mount_renew(claim->mount, claim->auth) == 0)
+        result = mount_prove(claim, true, &proof->fh, &attr);
+    switch (result) {
+    case 0:
+        proof->current = true;
+        file_attributes_convert(&attr, &proof->attributes);
+        break;
+    case -EXDEV:
+        *reason = "not the same file on the server";
+        break;
+    case -EAGAIN:
+        *reason = "attributes differ on the server";
+        break;
+    case -ENOENT:
+    case -ESTALE:
+        *reason = "not found on the server";
+        break;
+    case -ENAMETOOLONG:
+        *reason = "name too long";
+        break;
+    default:
+        *reason = "lookup failed";
+    }
+    return result;
+}
+
+static void attributes_shown(const struct statx *seen, struct ledger_attributes *attributes)
+{
+    *attributes =
+        (struct ledger_attributes){.size = seen->stx_size,
+                                   .used = seen->stx_blocks * 512,
+                                   .mtime = {seen->stx_mtime.tv_sec, seen->stx_mtime.tv_nsec},
+                                   .ctime = {seen->stx_ctime.tv_sec, seen->stx_ctime.tv_nsec}};
+}
+
+/*
+ * The handle is the one that a process of this user has proven for this inode by this path, as far
+ * as the registry still knows the file by it. The server need not be asked if the kernel shows just
+ * what the server has told of that handle: that is the comparison which a proof makes. Else, and
+ * where the kernel cannot tell whether it is the same inode or nothing may be out of date, it is
+ * made anew.
+ */
+static bool prove_by_fact(const struct mount_claim *claim, uint64_t asked_ns,
+                          struct mount_proof *proof)
+{
+    struct statx seen;
+    struct mount_fact fact;
+    struct nfs_attr attr;
+    if (mount_kernel_look(claim->fd, &seen) != 0 || !mount_fact_of_file(claim, &seen, &fact))
+        return false;
+    struct ledger_file_key key = mount_registry_key(makedev(seen.stx_dev_major, seen.stx_dev_minor),
+                                                    seen.stx_ino, claim->mount, &fact.fh);
+    attributes_shown(&seen, &proof->attributes);
+    uint64_t epoch;
+    enum ledger_confirmation known =
+        ledger_key_confirmed(&key, &proof->attributes, asked_ns, &epoch);
+    if (known == LEDGER_UNKNOWN)
+        return false;
+    if (known == LEDGER_CONFIRMED && fact.same_inode && mount_tunables.actimeo > 0) {
+        proof->access = mount_fact_access(&fact, &seen);
+    } else {
+        proof->access_ns = sys_now_ns();
+        if (mount_prove_handle(claim, &fact.fh, &proof->access, &attr) != 0)
+            return false;
+        file_attributes_convert(&attr, &proof->attributes);
+        proof->epoch = epoch;
+    }
+    proof->fh = fact.fh;
+    proof->current = proof->known = true;
+    return true;
+}
+
+/*
+ * The file is what the kernel has, whatever its name, if the kernel tells the server's handle.
+ * Nobody need be asked: in this very open (`opened`) the kernel has asked for access and for
+ * attributes.
+ */
+static bool prove_by_kernel(const struct mount_claim *claim, const struct stat *status, bool opened,
+                            struct mount_proof *proof)
+{
+    const struct reach_kernel_mount *kernel = &claim->mount->kernel;
+    const struct conf_server *conf = claim->mount->server->conf;
+    if (!atomic_load(&claim->mount->kernel_tells) ||
+        reach_kernel_handle(claim->fd, "", status, &proof->fh) != 0)
+        return false;
+    proof->attributes = (struct ledger_attributes){.size = (uint64_t)status->st_size,
+                                                   .used = (uint64_t)status->st_blocks * 512,
+                                                   .mtime = status->st_mtim,
+                                                   .ctime = status->st_ctim};
+    proof->current = opened && kernel->close_to_open;
+    proof->granted = opened && kernel->auth_sys && conf->uid == CONF_ID_PROCESS &&
+                     conf->gid == (gid_t)CONF_ID_PROCESS;
+    return true;
+}
+
+/* The access that a descriptor with these flags needs. */
+static uint32_t access_for(int flags)
+{
+    int mode = flags & O_ACCMODE;
+    uint32_t wanted = mode == O_WRONLY ? 0 : NFS_ACCESS_READ;
+    if (mode != O_RDONLY)
+        wanted |= NFS_ACCESS_MODIFY | NFS_ACCESS_EXTEND;
+    return wanted;
+}
+
+/* The server has granted this to the kernel. */
+static void note_access(struct file_inode *inode, const struct rpc_auth *auth, int flags)
+{
+    pthread_mutex_lock(&file_lock);
+    inode->access = access_for(flags) | (inode->auth == auth ? inode->access : 0);
+    inode->auth = auth;
+    pthread_mutex_unlock(&file_lock);
+}
+
+static const char *why_refused(const struct mount *mount)
+{
+    struct reach_identity identity;
+    reach_identity_now(mount->server->conf, &identity);
+    return identity.groups_had > identity.group_count
+               ? "server refuses access, told 16 groups of more"
+               : "server refuses access";
+}
+
+/* Asks the server whether this credential may do what the descriptor was opened for, unless that is
+ * known. */
+static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int flags,
+                      struct mount_proof *proof, const char **reason)
+{
+    uint32_t wanted = access_for(flags);
+    pthread_mutex_lock(&file_lock);
+    if ((proof->access & wanted) == wanted) {
+        inode->auth = auth;
+        inode->access = proof->access;
+    }
+    bool granted = inode->auth == auth && (inode->access & wanted) == wanted;
+    pthread_mutex_unlock(&file_lock);
+    if (granted)
+        return 0;
+    struct nfs_client client = mount_client(inode->mount, auth);
+    struct nfs_post_attr attr;
+    uint32_t access = MOUNT_ACCESS_ASKED;
+    struct file_handle_use use = file_inode_use(inode);
+    uint64_t asked_ns = sys_now_ns();
+    int result;
+    do
+        result = nfs_access(&client, use.fh, &access, &attr);
+    while (result == -ESTALE && file_inode_renew(inode, auth, &use));
+    if (result == 0 && (access & wanted) != wanted)
+        result = -EACCES;
+    if (result != 0) {
+        *reason = result == -EACCES ? why_refused(inode->mount) : "lookup failed";
+        return result;
+    }
+    pthread_mutex_lock(&file_lock);
+    inode->auth = auth;
+    inode->access = access;
+    pthread_mutex_unlock(&file_lock);
+    proof->access = access;
+    proof->access_ns = asked_ns;
+    return 0;
+}
+
+/* Others need not ask for what was found out in this open. */
+static void tell_others(struct file_inode *inode, const struct mount_claim *claim,
+                        const struct mount_proof *proof)
+{
+    struct statx seen;
+    struct mount_fact fact = {.fh = *file_inode_use(inode).fh,
+                              .access = proof->access_ns ? proof->access : 0,
+                              .access_ns = proof->access_ns,
+                              .mode = proof->status->st_mode,
+                              .uid = proof->status->st_uid,
+                              .gid = proof->status->st_gid};
+    bool news = !proof->known || proof->access_ns;
+    if (proof->by_name && news && mount_kernel_look(claim->fd, &seen) == 0)
+        mount_fact_file_is(claim, &seen, &fact);
+}
+
+/* The inode of the file that was just proven to have this handle, with a use counted; NULL: this
+ * process has none. */
+static struct file_inode *known_inode(const struct mount_claim *claim, const struct stat *status,
+                                      const struct nfs_fh *fh, const struct ledger_file_key *key)
+{
+    struct file_inode *other = NULL, *found;
+    while (!(found = file_inode_find(status->st_dev, status->st_ino, fh)) &&
+           (other = file_inode_next(status->st_dev, status->st_ino, other))) {
+        struct file_handle_use use = file_inode_use(other);
+        if (other->mount != claim->mount)
+            continue;
+        if (ledger_file_root(&other->entry) != key->root) {
+            /* The export was given new handles since: it may be the same file. If that was
+             * demoted, this cannot be found out, and the kernel goes on serving it. */
+            if (atomic_load(&other->demoted))
+                return other;
+            file_inode_renew(other, claim->auth, &use);
+        } else if (atomic_load(&other->demoted)) {
+            file_inode_forget(other); /* remembered after its last close: mostly it is gone */
+        }
+    }
+    if (other)
+        file_inode_release(other);
+    return found;
+}
+
+/* What was proven was true at `asked_ns`, when the file was opened. */
+static void learn(struct ledger_file *entry, const struct mount_proof *proof, uint64_t asked_ns)
+{
+    struct ledger_attributes unused;
+    uint64_t epoch = ledger_file_asking(entry), verified_ns;
+    ledger_file_refresh(entry);
+    if (!proof->current)
+        return;
+    bool known = ledger_file_attributes(entry, &unused, &verified_ns);
+    if (proof->epoch && (known || proof->known))
+        ledger_file_learned(entry, proof->epoch, &proof->attributes, asked_ns);
+    /* No process of this host knows the file, so none has changed it since the server answered. */
+    else if (!known)
+        ledger_file_learned(entry, epoch, &proof->attributes, asked_ns);
+    else
+        ledger_file_confirmed(entry, &proof->attributes, asked_ns);
+}
+
+/*
+ * The inode of a regular file on a mount, proven, with a use counted; it may be demoted already.
+ * NULL with a reason.
+ */
+static struct file_inode *prove_inode(const struct mount_claim *claim, const struct stat *status,
+                                      uint64_t asked_ns, bool opened, struct mount_proof *proof,
+                                      const char **reason)
+{
+    struct file_inode fresh = {
+        .device = status->st_dev, .inode = status->st_ino, .mount = claim->mount};
+    uint64_t lost;
+    *proof = (struct mount_proof){.status = status};
+    if (status->st_nlink == 0) { /* O_TMPFILE, or removed meanwhile */
+        *reason = "has no name";
+        return file_inode_only(status->st_dev, status->st_ino);
+    }
+    proof->by_name = !prove_by_kernel(claim, status, opened, proof);
+    if (proof->by_name && !prove_by_fact(claim, asked_ns, proof)) {
+        *proof =
+            (struct mount_proof){.status = status,
+                                 .by_name = true,
+                                 .epoch = ledger_number_asking(status->st_dev, status->st_ino)};
+        if (prove_by_name(claim, proof, reason) != 0)
+            return NULL;
+    }
+    struct ledger_file_key key =
+        mount_registry_key(status->st_dev, status->st_ino, claim->mount, &proof->fh);
+    struct file_inode *inode = known_inode(claim, status, &proof->fh, &key);
+    if (inode) {
+        file_inode_opened_at(inode, asked_ns);
+        learn(&inode->entry, proof, asked_ns);
+        return inode;
+    }
+    if (!ledger_file_attach(&fresh.entry, &key, &proof->attributes.ctime, &lost)) {
+        *reason = file_no_room;
+        return NULL;
+    }
+    fresh.first_fh = proof->fh;
+    atomic_store(&fresh.opened_ns, asked_ns);
+    learn(&fresh.entry, proof, asked_ns);
+    inode = file_inode_make(&fresh, claim->path);
+    if (inode) /* another thread may just have made it */
+        file_inode_opened_at(inode, asked_ns);
+    if (!inode)
+        *reason = "no memory";
+    else if (lost > 0)
+        file_loss_report(inode, lost);
+    return inode;
+}
+
+/*
+ * Records that the kernel serves the file, and why. If the reason is a surprise, as the server
+ * does not agree with the kernel, it is said, a few times in a process. If it is how the file is
+ * used, it is not. `directnfs stat files` shows all.
+ */
+static void stays_with_kernel(struct mount *mount, const struct stat *status, const char *path,
+                              const char *reason, bool surprising)
+{
+    static _Atomic unsigned said;
+    unsigned times = surprising ? atomic_fetch_add(&said, 1) : SAY_AT_MOST;
+    if (times < SAY_AT_MOST)
+        log_notice("%s: stays with the kernel: %s%s", path, reason,
+                   times == SAY_AT_MOST - 1 ? " (no more of this; see `directnfs stat files`)"
+                                            : "");
+    else
+        log_info("%s: stays with the kernel: %s", path, reason);
+    struct directnfs_file_stats *stats =
+        stats_file(path, mount->stats_id, (uint64_t)status->st_size, DIRECTNFS_FILE_KERNEL, reason);
+    stats_file_is(stats, status->st_dev, status->st_ino);
+    stats_file_close(stats);
+}
+
+/* What must be done for the file when the kernel keeps a descriptor of it. 0, or -EIO: it must not.
+ */
+static int leave_to_kernel(struct mount *mount, const struct stat *status, int fd, int flags,
+                           const char *path, const char *reason)
+{
+    if ((flags & O_ACCMODE) != O_RDONLY) {
+        int result = fd_world_claim(status, path, reason);
+        if (result != 0)
+            return result;
+    } else {
+        bool open = mount_registry_open() == 0;
+        if (open)
+            (void)durable_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
+        if (!open || ledger_registry_was_gone() || mount_is_abroad(mount))
+            fd_world_await_others(status->st_dev, status->st_ino, path);
+    }
+    file_pages_fresh(mount, NULL, fd);
+    return 0;
+}
+
+/* NULL: the engine may serve the descriptor; else why not. *surprising: it is no matter of use. */
+static const char *why_kernel(struct file_inode *inode, const struct mount_claim *claim,
+                              struct mount_proof *proof, int flags, bool *surprising)
+{
+    const char *reason = NULL;
+    *surprising = false;
+    if (fd_world_is_ours(inode, claim->auth, claim->fd)) {
+        if (proof->granted)
+            note_access(inode, claim->auth, flags);
+        else
+            *surprising = ask_access(inode, claim->auth, flags, proof, &reason) != 0;
+        if (!reason)
+            tell_others(inode, claim, proof);
+        return reason;
+    }
+    return fd_world_stay(inode);
+}
+
+/* Proven, unless it waits for what was written in the other version of NFS. NULL with a reason. */
+static struct file_inode *find_inode(const struct mount_claim *claim, const struct stat *status,
+                                     uint64_t asked_ns, bool fresh, struct mount_proof *proof,
+                                     const char **why)
+{
+    bool changed = false;
+    if (!durable_versions_settle(claim->mount, status->st_dev, status->st_ino, &changed)) {
+        *why = "other processes have data on the way there by another nfs_version";
+        return NULL;
+    }
+    /* What the kernel was told when it opened the file is old by now. */
+    return prove_inode(claim, status, changed ? sys_now_ns() : asked_ns, fresh && !changed, proof,
+                       why);
+}
+
+/* `reason` not NULL: the file must stay with the kernel. `fresh`: the kernel has just opened it. 0,
+ * or -EIO: nobody may use the descriptor. */
+static int opened(int fd, int flags, bool fresh, const char *reason)
+{
+    struct stat status;
+    char path[PATH_MAX];
+    bool writes = (flags & O_ACCMODE) != O_RDONLY, surprising = false;
+    uint64_t asked_ns = sys_now_ns(); /* the contact may take long */
+    if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        !(mount_has_device(status.st_dev) || mount_watch_arrived(status.st_dev)) ||
+        !mount_path_of(fd, path))
+        return 0;
+    struct mount *mount = mounts_find(status.st_dev, path);
+    if (!mount)
+        return 0;
+    mount_registry_look();
+    /* Before the contact, which writes again what dead processes left: not into the emptied file.
+     */
+    if (flags & O_TRUNC && mount_registry_open() == 0)
+        fd_truncated_by_kernel(fd, writes ? 0 : status.st_size);
+    const char *why = reason;
+    struct mount_claim claim = {mount, NULL, fd, path};
+    struct mount_proof proof;
+    struct file_inode *inode = NULL;
+    /* A use that can only read needs no server to tell. */
+    if ((!reason || writes) && mount_contact(mount, &why) == 0 &&
+        (claim.auth = mount_auth_now(mount))) {
+        why = reason;
+        inode = find_inode(&claim, &status, asked_ns, fresh, &proof, &why);
+        surprising = !inode && !reason && status.st_nlink > 0;
+    }
+    if (inode && reason)
+        fd_world_demote(inode, claim.auth, reason);
+    else if (inode) {
+        struct committing c = durable_committing_of(inode, claim.auth);
+        (void)durable_strays_settle(
+            &c); /* before anybody reads them; if not now, then by a flush */
+        why = why_kernel(inode, &claim, &proof, flags, &surprising);
+    }
+    bool shut = !reason && mount_is_shut(mount);
+    if (inode && !why && !shut && fd_descriptor_enter(fd, inode, claim.auth, flags) == 0) {
+        log_debug("%s: adopted as descriptor %d", path, fd);
+        /* Who left all files to the kernel meanwhile may not have seen this one. */
+        const char *left = atomic_load(&mount_left_to_kernel);
+        if (left)
+            (void)fd_demote(fd, left);
+        return 0;
+    }
+    why = why ? why : "no memory";
+    int refused = shut ? -EIO : leave_to_kernel(mount, &status, fd, flags, path, why);
+    if (inode)
+        file_inode_release(inode);
+    if (!shut)
+        stays_with_kernel(mount, &status, path, why, surprising);
+    return refused;
+}
+
+static const char *reason_for_kernel(int fd)
+{
+    return fd >= FILE_TABLE_SIZE ? "descriptor number too high" : NULL;
+}
+
+int fd_opened(int fd, int flags)
+{
+    return opened(fd, flags, true, reason_for_kernel(fd));
+}
+
+void fd_received(int fd, int flags)
+{
+    opened(fd, flags & ~(O_CREAT | O_TRUNC), false, reason_for_kernel(fd));
+}
+
+int fd_opened_for_kernel(int fd, int flags, const char *reason)
+{
+    return opened(fd, flags, false, reason);
+}
+
+/* ---- descriptors that came over exec ---- */
+
+struct directory_entry { /* linux_dirent64, getdents(2) */
+    uint64_t inode;
+    int64_t offset;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+/* The process that gave us the descriptor has done what is to be done for it. But the file must
+ * not come back to the engine now. */
+static void inherited_stream(int fd, int flags, const struct stat *status)
+{
+    char path[PATH_MAX];
+    struct mount *mount = mount_path_of(fd, path) ? mounts_find(status->st_dev, path) : NULL;
+    if (mount)
+        leave_to_kernel(mount, status, fd, flags, path, "standard descriptor");
+}
+
+void fd_adopt_inherited(void)
+{
+    if (!fd_enabled())
+        return;
+    int directory = sys_proc_open("self/fd", O_RDONLY | O_DIRECTORY);
+    if (directory < 0)
+        return;
+    sys_critical_enter();
+    _Alignas(8) char entries[4096];
+    ssize_t length;
+    while ((length = sys_getdents64(directory, entries, sizeof(entries))) > 0) {
+        for (ssize_t at = 0; at < length;) {
+            struct directory_entry *entry = (struct directory_entry *)(entries + at);
+            at += entry->length;
+            int fd = entry->name[0] == '.' ? -1 : atoi(entry->name);
+            struct stat status;
+            if (fd < 0 || fd == directory || sys_fd_is_ours(fd) || sys_fstat(fd, &status) != 0 ||
+                !S_ISREG(status.st_mode) || !mount_has_device(status.st_dev))
+                continue;
+            int flags = sys_fcntl(fd, F_GETFL, 0);
+            if (flags < 0 || (flags & O_PATH))
+                continue;
+            flags &= ~(O_CREAT | O_TRUNC);
+            if (fd <= STDERR_FILENO) {
+                inherited_stream(fd, flags, &status);
+            } else {
+                fd_received(fd, flags);
+                file_shared(fd);
+            }
+        }
+    }
+    sys_critical_leave();
+    sys_close(directory);
+}

@@ -1,0 +1,228 @@
+/* What the program is told of size and times. */
+#include <sys/sysmacros.h>
+
+#include "durable/commit.h"
+#include "file/flags.h"
+#include "durable/flush.h"
+#include "file/attributes.h"
+#include "file/inode.h"
+#include "io/io.h"
+#include "fd/stat.h"
+#include "ledger/registry.h"
+#include "ledger/uncommitted.h"
+#include "stats/count.h"
+#include "sys/sys.h"
+
+int fd_attributes_of(struct file_open *open, bool times, struct ledger_attributes *attributes)
+{
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    int result = times ? durable_flush_range(open->inode, open->auth, 0, UINT64_MAX) : 0;
+    if (result == 0)
+        result = file_inode_attributes(open->inode, open->auth, attributes);
+    if (result == 0)
+        stats_set(&open->stats->size, attributes->size);
+    return (int)file_finish_call(open, result);
+}
+
+off_t fd_lseek(struct file_open *open, int fd, off_t offset, int whence)
+{
+    file_offset_repay(open, fd);
+    if (whence != SEEK_END && whence != SEEK_DATA && whence != SEEK_HOLE)
+        return FILE_KERNEL; /* the offset is the kernel's */
+    struct ledger_attributes attributes;
+    int result = fd_attributes_of(open, false, &attributes);
+    if (result != 0)
+        return result;
+    if (!file_open_is_at(open, fd))
+        return FILE_KERNEL;
+    off_t size = (off_t)attributes.size;
+    if (whence == SEEK_END) {
+        if (__builtin_add_overflow(size, offset, &offset))
+            return -EINVAL;
+        return sys_lseek(fd, offset, SEEK_SET);
+    }
+    if (offset < 0 || offset >= size)
+        return -ENXIO;
+    /* NFSv3 tells nothing of holes: all is data, up to the hole that every file ends with. */
+    return sys_lseek(fd, whence == SEEK_DATA ? offset : size, SEEK_SET);
+}
+
+static void overlay_times(struct stat *status, const struct ledger_attributes *attributes)
+{
+    status->st_blocks = (blkcnt_t)((attributes->used + 511) / 512);
+    status->st_mtim = attributes->mtime;
+    status->st_ctim = attributes->ctime;
+}
+
+int fd_stat(struct file_open *open, int fd, struct stat *status)
+{
+    (void)fd;
+    struct ledger_attributes attributes;
+    int result = fd_attributes_of(open, true, &attributes);
+    if (result != 0)
+        return result;
+    status->st_size = (off_t)attributes.size;
+    /* utimensat() and fchmod() are the kernel's: the later change time wins. */
+    if (ledger_nanoseconds(&attributes.ctime) >= ledger_nanoseconds(&status->st_ctim))
+        overlay_times(status, &attributes);
+    return 0;
+}
+
+bool fd_kernel_is_silent(const struct file_open *open)
+{
+    return atomic_load_explicit(&open->inode->mount->teller.silent, memory_order_relaxed);
+}
+
+static struct timespec time_of(const struct statx_timestamp *time)
+{
+    return (struct timespec){.tv_sec = time->tv_sec, .tv_nsec = time->tv_nsec};
+}
+
+int fd_stat_by_kernel(const struct file_open *open, int fd, struct stat *status)
+{
+    struct statx told;
+    if (!fd_kernel_is_silent(open))
+        return sys_fstat(fd, status);
+    int result = sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &told);
+    if (result != 0)
+        return result;
+    *status = (struct stat){.st_dev = makedev(told.stx_dev_major, told.stx_dev_minor),
+                            .st_ino = told.stx_ino,
+                            .st_mode = told.stx_mode,
+                            .st_nlink = told.stx_nlink,
+                            .st_uid = told.stx_uid,
+                            .st_gid = told.stx_gid,
+                            .st_rdev = makedev(told.stx_rdev_major, told.stx_rdev_minor),
+                            .st_size = (off_t)told.stx_size,
+                            .st_blksize = (blksize_t)told.stx_blksize,
+                            .st_blocks = (blkcnt_t)told.stx_blocks,
+                            .st_atim = time_of(&told.stx_atime),
+                            .st_mtim = time_of(&told.stx_mtime),
+                            .st_ctim = time_of(&told.stx_ctime)};
+    return 0;
+}
+
+int fd_stat_in_silence(struct file_open *open, int fd, struct stat *status)
+{
+    if (!fd_kernel_is_silent(open))
+        return FILE_KERNEL;
+    int result = fd_stat_by_kernel(open, fd, status);
+    return result != 0 ? result : fd_stat(open, fd, status);
+}
+
+/* Two states may have the same change time, as the clock of a server stands still for some
+ * milliseconds. If this process has the file open, the server is asked; else the state of a
+ * kernel that caches is taken for the older one. */
+static void break_tie(dev_t device, uint64_t number, struct ledger_attributes *attributes)
+{
+    struct ledger_attributes asked;
+    struct file_inode *inode = file_inode_next(device, number, NULL);
+    const struct rpc_auth *auth = inode ? mount_auth_now(inode->mount) : NULL;
+    if (auth && file_inode_enter(inode)) {
+        if (file_inode_ask(inode, auth, &asked) == 0)
+            *attributes = asked;
+        file_inode_leave(inode);
+    }
+    if (inode)
+        file_inode_release(inode);
+}
+
+/* What the kernel shows of a file by its name. It may have cached what was true before this host
+ * wrote; the later change time wins. */
+struct shown {
+    dev_t device;
+    uint64_t inode, size;
+    int64_t ctime; /* nanoseconds */
+};
+
+static bool known_better(const struct shown *shown, struct ledger_attributes *attributes)
+{
+    if (!ledger_file_peek(shown->device, shown->inode, attributes))
+        return false;
+    int64_t known = ledger_nanoseconds(&attributes->ctime);
+    if (known != shown->ctime)
+        return known > shown->ctime;
+    if (!mount_is_nfs_device(shown->device))
+        return false;
+    if (attributes->size != shown->size)
+        break_tie(shown->device, shown->inode, attributes);
+    return true;
+}
+
+static bool is_served(dev_t device, uint64_t number)
+{
+    struct file_inode *inode = file_inode_next(device, number, NULL);
+    bool served = inode && file_inode_descriptors(inode) > 0;
+    if (inode)
+        file_inode_release(inode);
+    return served;
+}
+
+/* Others may have written it, though this process used no file of ours yet. False: it cannot send
+ * that, and reads the file by the kernel, which does not have it: so the kernel tells the size. */
+static bool flush_for_stat(dev_t device, uint64_t number)
+{
+    if (!ledger_registry_ready() && ledger_registry_exists())
+        (void)mount_registry_open();
+    return durable_flush_number(device, number) == 0 || is_served(device, number);
+}
+
+/* The number was another file's, which is gone, or is another file's, too: then only the kernel
+ * knows which file has the name. What it has cached may be older than what the server has by now.
+ * True if it was told anew. */
+static bool refresh_shared(dev_t device, uint64_t number, int dirfd, const char *path, int flags,
+                           unsigned mask, struct statx *told)
+{
+    flags = (flags & ~AT_STATX_SYNC_TYPE) | AT_STATX_FORCE_SYNC;
+    return ledger_number_is_shared(device, number) && mount_is_nfs_device(device) &&
+           sys_statx(dirfd, path, flags, mask, told) == 0;
+}
+
+void fd_stat_path(int dirfd, const char *path, int flags, struct stat *status)
+{
+    struct ledger_attributes attributes;
+    struct statx told;
+    struct stat again;
+    const struct shown shown = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
+                                ledger_nanoseconds(&status->st_ctim)};
+    if (!S_ISREG(status->st_mode) || !mount_has_device(status->st_dev))
+        return;
+    bool flushed = flush_for_stat(status->st_dev, status->st_ino);
+    if (refresh_shared(status->st_dev, status->st_ino, dirfd, path, flags, STATX_BASIC_STATS,
+                       &told) &&
+        sys_fstatat(dirfd, path, &again, flags) == 0)
+        *status = again;
+    if (!flushed || !known_better(&shown, &attributes))
+        return;
+    status->st_size = (off_t)attributes.size;
+    overlay_times(status, &attributes);
+}
+
+void fd_statx_path(int dirfd, const char *path, int flags, struct statx *status)
+{
+    struct ledger_attributes attributes;
+    struct statx told;
+    dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
+    const struct shown shown = {device, status->stx_ino, status->stx_size,
+                                ledger_nanoseconds(&(struct timespec){status->stx_ctime.tv_sec,
+                                                                      status->stx_ctime.tv_nsec})};
+    if (!S_ISREG(status->stx_mode) || !mount_has_device(device))
+        return;
+    bool flushed = flush_for_stat(device, status->stx_ino);
+    if (refresh_shared(device, status->stx_ino, dirfd, path, flags, status->stx_mask, &told))
+        *status = told;
+    if (!flushed || !known_better(&shown, &attributes))
+        return;
+    status->stx_size = attributes.size;
+    status->stx_blocks = (attributes.used + 511) / 512;
+    status->stx_mtime.tv_sec = attributes.mtime.tv_sec;
+    status->stx_mtime.tv_nsec = (uint32_t)attributes.mtime.tv_nsec;
+    status->stx_ctime.tv_sec = attributes.ctime.tv_sec;
+    status->stx_ctime.tv_nsec = (uint32_t)attributes.ctime.tv_nsec;
+}
+
+bool fd_on_mount(dev_t device)
+{
+    return mount_has_device(device);
+}

@@ -1,0 +1,16 @@
+/* What the rooms below are given by those above: see upper.h. */
+#include "file/upper.h"
+#include "async/async.h"
+#include "ahead/fetched.h"
+#include "fd/world.h"
+
+const struct file_upper file_upper = {
+    .help = async_help,
+    .attend_all = async_attend_all,
+    .finish = async_finish,
+    .cross = fd_world_cross,
+    .demote = fd_world_demote,
+    .follow = fd_world_follow,
+    .closed = ahead_close,
+    .preadv = io_preadv,
+};

@@ -1,0 +1,435 @@
+/*
+ * Between the engine's world and the kernel's: ledger/world.h says what that is. A process that
+ * needs the kernel for a file moves it; the others notice at their next call, and go over as well.
+ * Its descriptors are the kernel's alone then, and it pins the file until it ends.
+ */
+#include <string.h>
+
+#include "file/flags.h"
+#include "async/async.h"
+#include "durable/commit.h"
+#include "durable/flush.h"
+#include "mount/registry.h"
+#include "file/inode.h"
+#include "io/io.h"
+#include "mount/key.h"
+#include "file/pages.h"
+#include "file/renew.h"
+#include "fd/world.h"
+#include "ledger/agent.h"
+#include "ledger/dirty.h"
+#include "ledger/hold.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
+#include "stats/count.h"
+#include "net/pool.h"
+#include "sys/log.h"
+#include "sys/proc.h"
+#include "sys/sys.h"
+
+enum {
+    OTHERS_MS = 100,     /* for calls of processes that cannot be asked */
+    COMMITTED_MS = 5000, /* for who can commit where this process cannot */
+    DIRTY_MS = 10000     /* for who can send where this process cannot */
+};
+
+unsigned fd_world_abroad_ms = 3000;
+
+static const char other_process[] = "another process uses the kernel for it";
+
+void fd_fresh(int fd)
+{
+    struct file_open *open = file_get(fd);
+    if (open) {
+        (void)durable_flush_range(open->inode, open->auth, 0, UINT64_MAX);
+        file_pages_fresh(open->inode->mount, open, fd);
+        file_put(open);
+    }
+}
+
+/* ---- into the kernel's world ---- */
+
+/* This thread hands a file over, or waits for that: what it carries out meanwhile must not wait. */
+static __thread bool crossing;
+
+/* Is the demotion over that a thread has begun? *demoted: how it ended. */
+static bool is_settled(const struct file_inode *inode, bool *demoted)
+{
+    pthread_mutex_lock(&file_lock);
+    *demoted = atomic_load(&inode->demoted);
+    bool settled = !*demoted || !atomic_load(&inode->demoting);
+    pthread_mutex_unlock(&file_lock);
+    return settled;
+}
+
+/* False: it was not to be. */
+static bool await_demotion(const struct file_inode *inode)
+{
+    bool demoted;
+    crossing = true;
+    while (!is_settled(inode, &demoted)) {
+        /* The thread that does it may wait for requests of this thread. */
+        if (!async_help(inode))
+            sys_nanosleep_ms(1);
+    }
+    crossing = false;
+    return demoted;
+}
+
+static bool has_no_name(const struct file_inode *inode)
+{
+    struct stat status;
+    int fd = file_inode_descriptor(inode);
+    return fd >= 0 && sys_fstat(fd, &status) == 0 && status.st_ino == inode->inode &&
+           status.st_nlink == 0;
+}
+
+void fd_world_await_others(dev_t device, ino_t number, const char *path)
+{
+    int i = 0;
+    while (i < DIRTY_MS && ledger_outside_dirty(device, number)) {
+        sys_nanosleep_ms(10);
+        i += 10;
+    }
+    if (i >= DIRTY_MS)
+        log_error("%s: the kernel serves it while data that other processes wrote is not at the "
+                  "server: they do not send it, and this process cannot",
+                  path);
+}
+
+/* The file is pinned, and those who use the registry that is in the run directory do not know of
+ * that. */
+static void tell_others(dev_t device, ino_t number, const char *path)
+{
+    if (!ledger_world_tell())
+        return;
+    sys_nanosleep_ms(OTHERS_MS);
+    fd_world_await_others(device, number, path);
+}
+
+/* Has it data that others can still send or commit? The agent is asked to commit it, be it one that
+ * is only being started. */
+static bool others_are_needed(struct ledger_file *file, uint32_t *asked)
+{
+    uint32_t agent = ledger_agent_number();
+    if (ledger_file_uncommitted(file) == 0)
+        return false;
+    if (agent != *asked) {
+        ledger_file_owes(file, true);
+        ledger_agent_owes();
+    }
+    *asked = agent;
+    return ledger_file_dirty(file) > 0 || mount_tunables.write_behind_max > 0;
+}
+
+/*
+ * The file is on its way, and this process can send nothing. What others have of it in flight is
+ * over soon; what is dirty is sent by those who wrote it, as their next call, or their sender,
+ * meets the file, or by the agent. 0: all is committed; -ENONET.
+ */
+static int await_from_abroad(struct ledger_file *file, unsigned longest_ms)
+{
+    uint64_t held_ns = longest_ms > 0 ? ledger_hold_ns() : 0;
+    uint32_t asked = 0;
+    async_attend_all();
+    for (; longest_ms > 10 && others_are_needed(file, &asked); longest_ms -= 10)
+        sys_nanosleep_ms(10);
+    /* What is not committed may have to be written again, over what the kernel writes. */
+    if (ledger_file_await_writes_for(file, longest_ms * UINT64_C(1000000) + held_ns) != 0 ||
+        ledger_file_uncommitted(file) > 0)
+        return -ENONET;
+    (void)ledger_world_arrived(file);
+    return 0;
+}
+
+/* What could not be sent or committed is not lost: others can still do it. Nor can this process ask
+ * for another handle, abroad. */
+static bool is_for_others(struct net_server *net, int result)
+{
+    return result == -ENONET || (result == -ESTALE && !net_server_is_at_home(net)) ||
+           net_server_look_abroad(net);
+}
+
+/* Of a file whose calls have failed before nobody waits. */
+static int drain_from_abroad(struct file_inode *inode)
+{
+    uint32_t agent = ledger_agent_number() + 1; /* another one may do what the last did not */
+    bool again = atomic_exchange(&inode->awaited, agent) == agent;
+    int result = await_from_abroad(&inode->entry, again ? 0 : fd_world_abroad_ms);
+    if (result != 0 && !again)
+        log_error("%s: calls on it fail in this process, which is in another network namespace "
+                  "than its connections: %llu bytes that were written are not committed yet",
+                  inode->path, (unsigned long long)ledger_file_uncommitted(&inode->entry));
+    return result;
+}
+
+/* Nothing of the engine may come over what the kernel writes from now on. 0, or -errno when data
+ * was lost by that; a stale handle is for fsync to tell. -ENONET: see fd_world_demote(). */
+static int drain(struct file_inode *inode, const struct rpc_auth *auth, bool nameless)
+{
+    /* Nobody opens a file that has no name; and its number will be another file's. */
+    if (!nameless)
+        ledger_world_leave(&inode->entry,
+                           ledger_world_pin(inode->device, inode->inode, inode->reason));
+    if (ledger_registry_was_gone())
+        tell_others(inode->device, inode->inode, inode->path);
+    while (atomic_load(&inode->busy) != 0) {
+        if (!async_help(inode))
+            sys_nanosleep_ms(1);
+    }
+    struct net_server *net = inode->mount->server->net;
+    bool abroad = net_server_look_abroad(net);
+    int result = abroad ? -ENONET : durable_commit_inode_for_kernel(inode, auth);
+    if (result == 0)
+        return 0;
+    if (is_for_others(net, result))
+        return drain_from_abroad(inode);
+    atomic_store(&inode->loss_due, true);
+    uint64_t lost = ledger_file_forget(&inode->entry, true);
+    ledger_world_arrived(&inode->entry);
+    if (result == -ESTALE)
+        return 0;
+    log_error("%s: handed to the kernel with %llu bytes that cannot be committed: %s; the next "
+              "fsync fails",
+              inode->path, (unsigned long long)lost, strerrordesc_np(-result));
+    return (int)file_posix_error(result);
+}
+
+static bool demote_begin(struct file_inode *inode, const char *reason)
+{
+    pthread_mutex_lock(&file_lock);
+    bool first = !atomic_load(&inode->demoted);
+    if (first) {
+        inode->reason = reason;
+        atomic_store(&inode->demoting, true);
+        atomic_store(&inode->demoted, true);
+    }
+    inode->opens++;
+    pthread_mutex_unlock(&file_lock);
+    return first;
+}
+
+/* It was not to be. In one, as another thread may begin a demotion of its own then. */
+static void demote_undo(struct file_inode *inode)
+{
+    pthread_mutex_lock(&file_lock);
+    atomic_store(&inode->demoted, false);
+    atomic_store(&inode->demoting, false);
+    pthread_mutex_unlock(&file_lock);
+}
+
+int fd_world_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
+{
+    bool first = demote_begin(inode, reason), outer = !crossing;
+    int result = 0;
+    if (first) {
+        bool nameless = has_no_name(inode);
+        crossing = true;
+        result = drain(inode, auth, nameless);
+        crossing = !outer;
+        if (nameless && result != -ENONET)
+            file_inode_forget(inode);
+    } else if (outer) {
+        result = await_demotion(inode) ? 0 : -ENONET;
+    }
+    if (result == -ENONET && first)
+        demote_undo(inode);
+    if (result == -ENONET) {
+        file_inode_release(inode);
+        return result;
+    }
+    bool managed = false;
+    int fd = 0;
+    struct file_open *open;
+    while ((open = file_table_take(inode, &fd))) {
+        if (!managed)
+            file_pages_fresh(inode->mount, open, fd - 1);
+        managed = true;
+        file_offset_repay(open, fd - 1);
+        stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
+        file_put(open);
+    }
+    if (managed)
+        stats_add(&stats_own->counters.files_handed_over, 1);
+    if (first)
+        atomic_store(&inode->demoting, false);
+    if (managed && reason == other_process)
+        log_info("%s: handed to the kernel: %s", inode->path, reason);
+    else if (managed)
+        log_notice("%s: handed to the kernel, by all processes: %s", inode->path, reason);
+    file_inode_release(inode);
+    return result;
+}
+
+int fd_world_follow(struct file_inode *inode)
+{
+    const struct rpc_auth *auth = file_inode_auth(inode);
+    return fd_world_demote(inode, auth ? auth : mount_auth_now(inode->mount), other_process);
+}
+
+int fd_demote(int fd, const char *reason)
+{
+    struct file_open *open = file_get(fd);
+    if (!open)
+        return 0;
+    int result = fd_world_demote(open->inode, open->auth, reason);
+    file_put(open);
+    return (int)file_posix_error(result);
+}
+
+int fd_demote_stream(int fd, const char *reason)
+{
+    struct file_open *open = file_get(fd);
+    int result = 0;
+    if (!open)
+        return 0;
+    if (open->access != O_RDONLY) {
+        result = (int)file_posix_error(fd_world_demote(open->inode, open->auth, reason));
+    } else {
+        (void)durable_flush_range(open->inode, open->auth, 0, UINT64_MAX);
+        file_pages_fresh(open->inode->mount, open, fd);
+        if (file_inode_descriptors(open->inode) == 1)
+            stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
+        fd_closing(fd);
+    }
+    file_put(open);
+    return result;
+}
+
+/* The rest of the way of a file of the registry. 0, or -errno: data is left that cannot be
+ * committed. `auth` NULL: the server cannot be asked. */
+static int finish_way(struct mount *mount, const struct rpc_auth *auth, struct ledger_file *file)
+{
+    int result = 0;
+    if (auth) {
+        result = durable_commit_for_kernel(mount, auth, file);
+    } else {
+        async_attend_all(); /* the writes in flight may be those of this process */
+        ledger_file_await_writes(file);
+    }
+    for (int i = 0; i < COMMITTED_MS && !auth && ledger_file_uncommitted(file) > 0; i += 10)
+        sys_nanosleep_ms(10);
+    return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
+}
+
+/* Sent later, it would undo what the kernel writes from now on. */
+static void give_up(struct ledger_file *file, const char *path, int result)
+{
+    if (ledger_file_dirty(file) > 0) {
+        uint64_t lost = ledger_file_forget(file, true);
+        ledger_world_arrived(file);
+        log_error("%s: the kernel writes it, and %llu bytes that other processes wrote are not "
+                  "at the server and are lost: %s; an fsync of who had it open fails",
+                  path, (unsigned long long)lost, strerrordesc_np(-result));
+    } else
+        log_error("%s: the kernel writes it while %llu bytes that other processes wrote are "
+                  "not committed: %s; if the server restarts before they are, they are lost, "
+                  "and fsync says so",
+                  path, (unsigned long long)ledger_file_uncommitted(file),
+                  strerrordesc_np(-result));
+}
+
+/* A file of the registry with the number of one that the kernel is to write. 0, or -EIO: it must
+ * not. */
+static int claim(struct ledger_file *file, const char *path)
+{
+    const struct rpc_auth *auth = NULL;
+    struct mount *own = mount_of_device(file->key.device), *mount = NULL;
+    bool abroad = own && mount_is_abroad(own);
+    int result = -ENONET;
+    if (!abroad) {
+        if (ledger_file_uncommitted(file) > 0)
+            mount = durable_commit_mount(file, &auth);
+        result = finish_way(mount, auth, file);
+    }
+    if (result == 0)
+        return 0;
+    bool elsewhere = abroad || !sys_network_is_home() ||
+                     (own && own->server->net && is_for_others(own->server->net, result));
+    bool unasked = !elsewhere && !mount && ledger_file_dirty(file) > 0;
+    if (!elsewhere && !unasked) {
+        give_up(file, path, result);
+        return 0;
+    }
+    if (elsewhere && await_from_abroad(file, fd_world_abroad_ms) == 0)
+        return 0;
+    log_error("%s: it cannot be opened for writing %s: %llu bytes that other processes wrote are "
+              "not committed",
+              path, unasked ? "while its server cannot be asked" : "in this network namespace",
+              (unsigned long long)ledger_file_uncommitted(file));
+    return -EIO;
+}
+
+int fd_world_claim(const struct stat *status, const char *path, const char *reason)
+{
+    struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
+    mount_registry_look();
+    bool pinned = ledger_world_pin(status->st_dev, status->st_ino, reason);
+    bool gone = ledger_registry_was_gone();
+    struct ledger_file file;
+    uint32_t cursor = 0;
+    bool open = mount_registry_open() == 0;
+    int refused = 0;
+    if (!open || gone)
+        tell_others(status->st_dev, status->st_ino, path);
+    while (open && ledger_file_find(&key, &cursor, &file)) {
+        ledger_world_leave(&file, pinned);
+        if (claim(&file, path) != 0)
+            refused = -EIO;
+    }
+    return refused;
+}
+
+void fd_shared_map(int fd)
+{
+    struct stat status;
+    char path[PATH_MAX];
+    if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        !mount_has_device(status.st_dev) || !mount_path_of(fd, path))
+        return;
+    struct mount *mount = mounts_find(status.st_dev, path);
+    if (!mount)
+        return;
+    (void)fd_world_claim(&status, path, "mmap"); /* who can write by it has opened it so */
+    file_pages_fresh(mount, NULL, fd);
+}
+
+const char *fd_world_stay(struct file_inode *inode)
+{
+    ledger_world_leave(&inode->entry, ledger_world_pin(inode->device, inode->inode, other_process));
+    const char *reason = ledger_world_reason(inode->device, inode->inode);
+    return reason ? reason : other_process;
+}
+
+/* ---- calls of the engine ---- */
+
+bool fd_world_cross(struct file_inode *inode, bool known)
+{
+    if (crossing)
+        return false;
+    return known ? !await_demotion(inode) : fd_world_follow(inode) == -ENONET;
+}
+
+/* ---- and back ---- */
+
+bool fd_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, int fd)
+{
+    if (atomic_load(&inode->demoted))
+        return false;
+    if (!ledger_world_is_kernel(&inode->entry)) {
+        /* A process that was killed, or that has not the library, may have left pages that the
+         * kernel would write later, over what is written now. */
+        if (inode->mount->kernel_nfs && file_inode_descriptors(inode) == 0)
+            sys_fsync(fd);
+        return true;
+    }
+    uint32_t pins = ledger_world_pins(&inode->entry);
+    if (ledger_world_is_pinned(inode->device, inode->inode))
+        return false;
+    if (!ledger_world_arrived(&inode->entry)) /* who moved it died on the way */
+        (void)finish_way(inode->mount, auth, &inode->entry);
+    if (inode->mount->kernel_nfs)
+        sys_fsync(fd);
+    file_pages_fresh(inode->mount, NULL, fd);
+    return ledger_world_come_back(&inode->entry, pins);
+}

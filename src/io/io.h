@@ -1,0 +1,114 @@
+/* Reading and writing through the engine. */
+#ifndef IO_IO_H
+#define IO_IO_H
+
+#include "file/enter.h"
+#include "file/inode.h"
+#include "file/vectors.h"
+
+/* What a read or write with these arguments may do: its length, 0 for nothing, or -errno. */
+ssize_t io_read_check(const struct file_open *open, const struct iovec *vectors, int count,
+                      off_t offset, int flags);
+ssize_t io_write_check(const struct file_open *open, const struct iovec *vectors, int count,
+                       off_t offset, int flags, enum nfs_stable *stable);
+
+/* ---- answers to READ that say two things of where the file ends: eof_dispute.c ---- */
+
+/* What was seen of them in one call; zeros at its beginning. */
+struct io_eof_dispute {
+    unsigned tries;
+    uint64_t told; /* the size that came with the last one */
+};
+
+/*
+ * nfs_read() found two ends. Returns how many of the bytes that it read from `offset` on
+ * are the file's; -EAGAIN: after a pause, it is to be read again; -EIO: data are missing (said on
+ * the log); or the error of asking for the size.
+ */
+ssize_t io_eof_dispute_decide(struct file_open *open, uint64_t offset,
+                              const struct nfs_transfer *transfer, struct io_eof_dispute *ends);
+
+/* ---- writing ---- */
+
+/* A write, or a part of one. */
+struct io_piece {
+    const struct iovec *vectors;
+    int count;
+    size_t length;
+    bool only_extends; /* only if the file ends where the piece begins, or before */
+    bool appends;      /* the caller has the turn */
+    size_t taken;      /* result of one that appends and failed: the server has its beginning */
+};
+/* Writes all of it, between enter and leave. Returns its length, less if an error came after some
+ * bytes, or -errno. `taken` changes. */
+ssize_t io_write_at(struct file_open *open, struct io_piece *all, uint64_t offset,
+                    enum nfs_stable stable);
+
+/* Of so many bytes at `offset` those that a file of this size has. */
+static inline size_t io_bytes_within(uint64_t size, uint64_t offset, size_t length)
+{
+    uint64_t left = size > offset ? size - offset : 0;
+    return left < length ? (size_t)left : length;
+}
+/* Reads, between enter and leave. -ESTALE: see fd_world_demote(). */
+ssize_t io_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
+                   off_t offset);
+/* Writes zeros at `offset`, up to `length` bytes, if the file does not reach farther. No write
+ * of this host is overtaken. Returns how many were written, 0 if the file does reach farther, or
+ * as io_pwritev(). */
+ssize_t io_extend(struct file_open *open, uint64_t offset, size_t length);
+/*
+ * A server that restarted may have lost data that is acknowledged and not committed, so that it is
+ * missing in what was read. True if that is possible: then a COMMIT finds out, and the data is
+ * written again. `replays` is ledger_file_read_epoch() from before the read.
+ */
+bool io_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
+                        uint64_t replays);
+
+/*
+ * Enters a write of at most LEDGER_WRITE_MAX bytes into the ledger, finding room by COMMITs;
+ * *stable becomes FILE_SYNC when there is none. `keep` of the beginning is set here. -EAGAIN: a
+ * write in flight is in the way, and the caller does not `wait`. FILE_NO_ROOM. LEDGER_OF_KERNEL.
+ */
+int io_write_announce(struct file_open *open, struct ledger_beginning *beginning,
+                      enum nfs_stable *stable, bool wait);
+/* WRITE of all of it, from `vectors`. 0 or -errno. */
+int io_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
+                  int count, enum nfs_stable stable, struct nfs_transfer *transfer);
+/*
+ * Servers tell an error of their disk once, to the call that makes them write to it. May a WRITE
+ * that was to reach the disk at once have been told one that concerns other data of the file?
+ * `repeated`: it was sent more than once.
+ */
+static inline bool io_write_is_doubtful(enum nfs_stable stable, int result, bool repeated)
+{
+    bool failed = result != 0 && result != -ESTALE && result != -EAGAIN;
+    return stable != NFS_UNSTABLE && (failed || repeated);
+}
+/* Notes for the end of a write what one of its answers says of older copies, and of that. */
+static inline void io_write_note(struct ledger_write *write, enum nfs_stable stable, int result,
+                                 const struct nfs_transfer *transfer)
+{
+    write->unsettled = write->unsettled || transfer->unsettled;
+    write->doubtful = write->doubtful || io_write_is_doubtful(stable, result, transfer->repeated);
+}
+/* How a write that went well ends in the ledger, by what the server said to a WRITE of `asked_ns`;
+ * file, write and epoch of the ending are set before. The kernel's client is told of it, if this
+ * process has the file: else `inode` is NULL. Never waits. */
+void io_write_ending(struct mount_server *server, struct file_inode *inode,
+                     const struct nfs_transfer *transfer, uint64_t asked_ns,
+                     struct ledger_ending *ending);
+/* The same, for what the program itself waits for. */
+void io_write_judge(struct file_open *open, struct ledger_write *write,
+                    const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                    struct ledger_ending *ending);
+/* The same for one that may have failed, and ends it. Returns `result`. */
+int io_write_conclude(struct file_open *open, struct ledger_write *write, int result,
+                      const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
+/* After a write that went well: COMMITs the file if much of it waits for that, and nobody else
+ * would; drops the kernel's pages of what is on stable storage. */
+void io_written(struct file_open *open, int fd, enum nfs_stable stable);
+/* COMMITs a file that has more uncommitted data than is good, or than the tunable allows. */
+void io_commit_early(struct file_inode *inode, const struct rpc_auth *auth);
+
+#endif

@@ -1,0 +1,236 @@
+/* Reading. */
+#include "ahead/ahead.h"
+#include "io/cache.h"
+#include "durable/commit.h"
+#include "durable/flush.h"
+#include "file/attributes.h"
+#include "file/vectors.h"
+#include "file/inode.h"
+#include "io/io.h"
+#include "file/renew.h"
+#include "ledger/commits.h"
+#include "ledger/dirty.h"
+#include "ledger/quiet.h"
+#include "ledger/uncommitted.h"
+#include "rpc/message.h"
+#include "stats/count.h"
+#include "sys/alloc.h"
+#include "sys/test_switch.h"
+
+enum {
+    READ_AGAIN_MOST = 2,
+    READ_WHOLE_MOST = 1 << 20 /* bytes of a read that is not to be half of a write */
+};
+
+bool io_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
+                        uint64_t replays)
+{
+    uint64_t verifier;
+    if (ledger_file_acknowledged(&inode->entry) > 0 &&
+        (ledger_file_distrusted(&inode->entry) ||
+         !mount_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
+         ledger_file_verifier_differs(&inode->entry, verifier)))
+        return true;
+    return ledger_file_read_epoch(&inode->entry, NULL) != replays;
+}
+
+/* [offset, offset + length) was found to be dirty: as much as still is, in one step, or -EFAULT;
+ * -EAGAIN: not all of it, or it is too much for that. */
+static ssize_t give_dirty(struct file_inode *inode, const struct iovec *vectors, size_t length,
+                          uint64_t offset)
+{
+    size_t done;
+    uint8_t *memory = length <= READ_WHOLE_MOST ? sys_alloc(length) : NULL;
+    if (!memory)
+        return -EAGAIN;
+    ssize_t result = -EAGAIN;
+    if (ledger_dirty_read(&inode->entry, offset, length, memory, &done) == LEDGER_DIRTY_ALL)
+        result = (ssize_t)done;
+    if (result > 0 && file_give(vectors, 0, memory, done) != 0)
+        result = -EFAULT;
+    sys_free(memory);
+    return result;
+}
+
+/* What was written and is not sent yet. -EAGAIN: the server has the bytes. */
+static ssize_t read_dirty(struct file_open *open, const struct iovec *vectors, int count,
+                          size_t length, uint64_t offset)
+{
+    struct file_inode *inode = open->inode;
+    size_t done;
+    if (file_bad_vectors(vectors, count))
+        return -EFAULT;
+    enum ledger_dirty_found found = ledger_dirty_read(&inode->entry, offset, length, NULL, &done);
+    ssize_t result = -EAGAIN;
+    if (found == LEDGER_DIRTY_ALL)
+        result = give_dirty(inode, vectors, done, offset);
+    if (found != LEDGER_DIRTY_NONE && result == -EAGAIN) {
+        int error = durable_flush_range(inode, open->auth, offset, offset + length);
+        result = error != 0 ? error : -EAGAIN;
+    }
+    return result;
+}
+
+/*
+ * The server may carry out a READ while it carries out a WRITE that this host sent meanwhile, and
+ * give some bytes from before it and some from after it. Then it is asked again, which the next
+ * write may spoil as well: a few times. Of a longer read, and of what is not read as through the
+ * page cache, nobody expects it.
+ */
+struct begun {
+    bool counts;
+    uint64_t sum;
+    unsigned times; /* that it was asked again */
+};
+
+static void note_begun(struct file_open *open, uint64_t offset, size_t length, struct begun *begun)
+{
+    begun->counts = ahead_allowed(open) && length <= READ_WHOLE_MOST;
+    if (begun->counts)
+        begun->sum = ledger_quiet_begun(&open->inode->entry, offset, offset + length);
+}
+
+static bool is_mixed(struct file_open *open, uint64_t offset, size_t length, struct begun *begun)
+{
+    return begun->counts && begun->times < READ_AGAIN_MOST &&
+           ledger_quiet_begun(&open->inode->entry, offset, offset + length) != begun->sum &&
+           ++begun->times;
+}
+
+/* Adds to `waited_ns` how long it waited for the server. */
+static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
+                       size_t length, off_t offset, uint64_t *waited_ns)
+{
+    struct file_inode *inode = open->inode;
+    struct nfs_client client = mount_client(inode->mount, open->auth);
+    struct nfs_data data = {.vectors = vectors, .count = count, .length = length};
+    struct nfs_transfer transfer;
+    struct ledger_attributes attributes;
+    struct io_eof_dispute ends = {0};
+    struct begun begun = {.times = 0};
+    bool flushed = false;
+    for (;;) {
+        uint64_t size, rewritten, replays = ledger_file_read_epoch(&inode->entry, &size);
+        struct file_handle_use use = file_inode_use(inode);
+        struct file_asked asked = ahead_asks(open);
+        note_begun(open, (uint64_t)offset, length, &begun); /* before `dirty` is looked at */
+        bool dirty = ledger_file_dirty(&inode->entry) > 0 && !sys_test_unsafe(SYS_TEST_DIRTY);
+        ssize_t given =
+            dirty ? read_dirty(open, vectors, count, length, (uint64_t)offset) : -EAGAIN;
+        int result;
+        if (given != -EAGAIN)
+            return given;
+        data.certain = io_bytes_within(size, (uint64_t)offset, length);
+        do
+            result = nfs_read(&client, use.fh, (uint64_t)offset, &data, &transfer);
+        while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
+        if (result == -ESTALE || (result != 0 && transfer.length == 0))
+            return result;
+        *waited_ns += nfs_transfer_ns(&transfer);
+        if (asked.at_ns == AHEAD_ASKS)
+            asked.at_ns = transfer.sent_ns;
+        if (io_read_is_suspect(inode, &transfer, replays)) {
+            if (ledger_file_acknowledged(&inode->entry) > 0 &&
+                (result = durable_commit(inode, open->auth, &rewritten)) != 0)
+                return result == -ESTALE ? result : -EIO;
+            if (ledger_file_read_epoch(&inode->entry, NULL) != replays)
+                continue; /* else the server had it all */
+        }
+        if (is_mixed(open, (uint64_t)offset, length, &begun))
+            continue;
+        /* The server may not know where the file ends, if it ends behind what it gave. */
+        if (dirty && !flushed && transfer.length < length &&
+            (size == 0 || (uint64_t)offset + transfer.length < size)) {
+            flushed = true; /* once: others may write on and on */
+            result = durable_flush_range(inode, open->auth, 0, UINT64_MAX);
+            if (result != 0)
+                return result;
+            continue;
+        }
+        ahead_told(inode, &asked, (uint64_t)offset, &transfer);
+        ahead_note_end(open, &asked, (uint64_t)offset, &transfer);
+        if (transfer.length != data.certain) /* the next read shall know better */
+            file_inode_attributes(inode, open->auth, &attributes);
+        ssize_t done = transfer.two_ends
+                           ? io_eof_dispute_decide(open, (uint64_t)offset, &transfer, &ends)
+                           : (ssize_t)transfer.length;
+        if (done != -EAGAIN)
+            return done;
+    }
+}
+
+ssize_t io_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
+                   off_t offset)
+{
+    uint64_t waited_ns = 0;
+    ssize_t result = read_at(open, vectors, count, length, offset, &waited_ns);
+    if (result >= 0)
+        stats_file_read(open->stats, (uint64_t)result, waited_ns);
+    return result;
+}
+
+/* As io_read_at(), with what was read ahead first. */
+static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors, int count,
+                             size_t length, uint64_t offset)
+{
+    struct iovec own[RPC_VECTORS_MAX];
+    struct ahead_gift ahead = {.length = 0};
+    if (ahead_ends(open, offset)) {
+        stats_file_read(open->stats, 0, 0);
+        return 0;
+    }
+    ssize_t cached = io_cache_read(open, vectors, count, length, offset);
+    if (cached != -EAGAIN)
+        return cached;
+    if (ahead_wants(open, offset) && count <= RPC_VECTORS_MAX)
+        ahead_read(open, vectors, count, length, offset, &ahead);
+    if (ahead.length > 0)
+        stats_file_read(open->stats, ahead.length, 0);
+    if (ahead.length == 0 && ahead.error != 0)
+        return ahead.error;
+    ssize_t rest = 0;
+    if (ahead.length > 0 && ahead.length < length) {
+        count = rpc_vectors_slice(vectors, count, ahead.length, length - ahead.length, own);
+        vectors = own;
+    }
+    if (ahead.error == 0 && ahead.length < length)
+        rest = io_cache_fill(open, vectors, count, length - ahead.length, offset + ahead.length);
+    if (rest < 0 && (ahead.length == 0 || file_is_for_kernel(rest)))
+        return rest;
+    ssize_t result = (ssize_t)ahead.length + (rest > 0 ? rest : 0);
+    if (result > 0 && !ahead.stream)
+        ahead_note(open, offset, offset + (uint64_t)result);
+    return result;
+}
+
+ssize_t io_read_check(const struct file_open *open, const struct iovec *vectors, int count,
+                      off_t offset, int flags)
+{
+    if (open->access == O_WRONLY)
+        return -EBADF;
+    if (offset < 0)
+        return -EINVAL;
+    if (mount_is_lost(open->inode->mount))
+        return -EIO;
+    ssize_t length = file_total_length(vectors, count);
+    if (length > 0 && offset > INT64_MAX - length)
+        return -EINVAL;
+    int result =
+        length > 0 ? file_check_flags(flags) : 0; /* without bytes the kernel asks nothing */
+    return result < 0 ? result : length;
+}
+
+ssize_t io_preadv(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                  off_t offset, int flags)
+{
+    (void)fd;
+    ssize_t length = io_read_check(open, vectors, count, offset, flags);
+    if (length <= 0)
+        return length;
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    ssize_t result = ahead_allowed(open)
+                         ? read_buffered(open, vectors, count, (size_t)length, (uint64_t)offset)
+                         : io_read_at(open, vectors, count, (size_t)length, offset);
+    return file_finish_call(open, result);
+}

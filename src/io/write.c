@@ -1,0 +1,365 @@
+/* Writing. */
+#include "io/append.h"
+#include "file/upper.h"
+#include "durable/behind.h"
+#include "durable/commit.h"
+#include "durable/flush.h"
+#include "file/attributes.h"
+#include "file/inode.h"
+#include "io/io.h"
+#include "file/pages.h"
+#include "file/renew.h"
+#include "ledger/commits.h"
+#include "ledger/uncommitted.h"
+#include "rpc/message.h"
+#include "stats/count.h"
+#include "sys/sys.h"
+
+/* A piece is at most so long, and has at most RPC_VECTORS_MAX vectors. One that appends is one
+ * WRITE: when it fails nothing behind it was written. */
+static size_t longest_piece(const struct file_open *open, bool appends)
+{
+    uint32_t most = mount_client(open->inode->mount, open->auth).write_max;
+    return appends && most < LEDGER_WRITE_MAX ? most : LEDGER_WRITE_MAX;
+}
+
+/* The piece of `all` that begins at `from`, `length` bytes at most. */
+static void piece_cut(struct io_piece *piece, struct iovec own[RPC_VECTORS_MAX],
+                      const struct io_piece *all, size_t from, size_t length)
+{
+    const struct iovec *vectors = all->vectors;
+    int count = all->count;
+    while (from >= vectors->iov_len) {
+        from -= vectors++->iov_len;
+        count--;
+    }
+    size_t reach = 0;
+    for (int i = 0; i < count && i < RPC_VECTORS_MAX; i++)
+        reach += vectors[i].iov_len;
+    reach -= from;
+    if (length > reach)
+        length = reach;
+    piece->count = rpc_vectors_slice(vectors, count, from, length, own);
+    piece->vectors = own;
+    piece->length = length;
+}
+
+/* As ledger_write_start(), with what is dirty there sent first. */
+static int start(struct file_open *open, const struct ledger_beginning *beginning, bool wait)
+{
+    int result;
+    while ((result = ledger_write_start(&open->inode->entry, beginning, wait)) ==
+           LEDGER_WRITE_BEHIND) {
+        result = durable_flush_range(open->inode, open->auth, beginning->offset,
+                                     beginning->offset + beginning->length);
+        if (result != 0)
+            return result;
+    }
+    return result;
+}
+
+int io_write_announce(struct file_open *open, struct ledger_beginning *beginning,
+                      enum nfs_stable *stable, bool wait)
+{
+    for (int attempt = 0;; attempt++) {
+        beginning->keep = *stable == NFS_UNSTABLE;
+        int result = start(open, beginning, wait);
+        if (result != -ENOSPC || attempt > 2)
+            return result == -ENOSPC ? FILE_NO_ROOM : result;
+        if (attempt == 1)
+            *stable = NFS_FILE_SYNC;
+        else
+            durable_commit_for_room(open->inode, open->auth);
+    }
+}
+
+int io_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
+                  int count, enum nfs_stable stable, struct nfs_transfer *transfer)
+{
+    struct file_inode *inode = open->inode;
+    struct nfs_client client = mount_client(inode->mount, open->auth);
+    struct file_handle_use use = file_inode_use(inode);
+    const struct nfs_data data = {.vectors = vectors, .count = count, .length = write->length};
+    int result;
+    do {
+        result = nfs_write(&client, use.fh, write->offset, &data, stable, transfer);
+        io_write_note(write, stable, result, transfer);
+    } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
+    return result;
+}
+
+void io_write_ending(struct mount_server *server, struct file_inode *inode,
+                     const struct nfs_transfer *transfer, uint64_t asked_ns,
+                     struct ledger_ending *ending)
+{
+    bool unstable = transfer->committed == NFS_UNSTABLE;
+    ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
+    ending->verifier = transfer->verifier;
+    ending->attributes_known = transfer->attr.present;
+    const struct timespec before = {transfer->before.sec, transfer->before.nsec};
+    ending->before_ctime = transfer->before_present ? ledger_nanoseconds(&before) : 0;
+    ending->several = transfer->parts > 1;
+    ending->asked_ns = asked_ns;
+    if (ending->attributes_known)
+        file_attributes_convert(&transfer->attr.attr, &ending->attributes);
+    if (unstable)
+        mount_server_saw(server, transfer->verifier, asked_ns,
+                         ending->attributes_known ? ledger_nanoseconds(&ending->attributes.mtime)
+                                                  : 0);
+    if (inode)
+        file_pages_arrived(inode);
+}
+
+/* What the statistics and the close of an open file know of a write that went well. */
+static void note_written(struct file_open *open, uint64_t offset, size_t length, uint64_t ns)
+{
+    file_inode_note_written(open->inode);
+    stats_file_written(open->stats, length, ns);
+    if (offset + length > stats_get(&open->stats->size))
+        stats_set(&open->stats->size, offset + length);
+}
+
+void io_write_judge(struct file_open *open, struct ledger_write *write,
+                    const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                    struct ledger_ending *ending)
+{
+    ending->file = &open->inode->entry;
+    ending->write = write;
+    ending->epoch = epoch;
+    io_write_ending(open->inode->mount->server, open->inode, transfer, asked_ns, ending);
+    note_written(open, write->offset, write->length, nfs_transfer_ns(transfer));
+}
+
+int io_write_conclude(struct file_open *open, struct ledger_write *write, int result,
+                      const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
+{
+    struct ledger_ending ending;
+    if (result != 0) {
+        ledger_write_end(&open->inode->entry, write, LEDGER_WRITE_FAILED, 0);
+        return result;
+    }
+    io_write_judge(open, write, transfer, asked_ns, epoch, &ending);
+    ledger_writes_end(&ending, 1);
+    return 0;
+}
+
+/* Now that no other process of the host writes there: is it behind the end of the file? 1, 0 or
+ * -errno. */
+static int is_behind_end(struct file_open *open, uint64_t offset)
+{
+    struct ledger_attributes attributes;
+    int result = file_inode_attributes(open->inode, open->auth, &attributes);
+    return result == 0 ? attributes.size <= offset : result;
+}
+
+/* Writes one piece. Returns its length, or -errno; 0: it would not only extend the file. */
+static ssize_t write_piece(struct file_open *open, struct io_piece *piece, uint64_t offset,
+                           enum nfs_stable stable)
+{
+    struct file_inode *inode = open->inode;
+    struct iovec kept[LEDGER_WRITE_VECTORS];
+    struct ledger_write write;
+    struct ledger_beginning beginning = {.offset = offset,
+                                         .data = piece->vectors,
+                                         .count = piece->count,
+                                         .length = piece->length,
+                                         .write = &write,
+                                         .appends = piece->appends};
+    struct nfs_transfer transfer;
+    bool wait = false;
+    int result;
+    piece->taken = 0;
+    if (stable == NFS_UNSTABLE && durable_behind_writes(open) && !piece->only_extends &&
+        (result = durable_behind_write(open, piece, offset)) <= 0) {
+        if (result == 0)
+            note_written(open, offset, piece->length, 0);
+        return result != 0 ? result : (ssize_t)piece->length;
+    }
+    /* What is in the way may be in flight from this thread: nobody else would see its end. */
+    while ((result = io_write_announce(open, &beginning, &stable, wait)) == -EAGAIN)
+        wait = !file_upper.help(NULL);
+    if (result != 0)
+        return result;
+    if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
+        ledger_write_end(&inode->entry, &write, LEDGER_WRITE_FAILED, 0);
+        return result;
+    }
+    const struct iovec *vectors = piece->vectors;
+    int count = piece->count;
+    if (write.kept) { /* what may have to be sent again is what is sent */
+        count = ledger_write_data(&write, 0, piece->length, kept);
+        vectors = kept;
+    }
+    uint64_t asked_ns = sys_now_ns();
+    uint64_t epoch = ledger_file_asking(&inode->entry);
+    result = io_write_send(open, &write, vectors, count, stable, &transfer);
+    if (result != 0 && piece->appends && !write.unsettled && transfer.length < piece->length)
+        piece->taken = transfer.length;
+    result = io_write_conclude(open, &write, result, &transfer, asked_ns, epoch);
+    return result != 0 ? result : (ssize_t)piece->length;
+}
+
+/*
+ * Little data that waits for a COMMIT stays in the processor's cache, where a write finds room for
+ * its copy without waiting for memory. So it is little, as long as COMMITs take a small part of the
+ * time; else twice as much, up to the tunable.
+ */
+enum { COMMIT_LEAST = 4 << 20, COMMIT_SHARE_MOST = 16, COMMIT_SHARE_LEAST = 64 };
+
+static uint64_t commit_bound(const struct file_inode *inode)
+{
+    uint64_t bound = (uint64_t)COMMIT_LEAST
+                     << atomic_load_explicit(&inode->commit_shift, memory_order_relaxed);
+    uint64_t most = (uint64_t)mount_tunables.uncommitted_file_max;
+    return bound < most ? bound : most;
+}
+
+/* A COMMIT took from `began_ns` until `ended_ns`. */
+static void commit_bound_adapt(struct file_inode *inode, uint64_t began_ns, uint64_t ended_ns)
+{
+    uint64_t before_ns =
+        atomic_exchange_explicit(&inode->committed_ns, ended_ns, memory_order_relaxed);
+    uint64_t took_ns = ended_ns - began_ns, since_ns = ended_ns - before_ns;
+    unsigned shift = atomic_load_explicit(&inode->commit_shift, memory_order_relaxed);
+    if (took_ns > since_ns / COMMIT_SHARE_MOST &&
+        commit_bound(inode) < (uint64_t)mount_tunables.uncommitted_file_max)
+        shift++;
+    else if (took_ns < since_ns / COMMIT_SHARE_LEAST && shift > 0)
+        shift--;
+    atomic_store_explicit(&inode->commit_shift, shift, memory_order_relaxed);
+}
+
+/* An error of this COMMIT is found again, and told, by the fsync that the data waits for. */
+void io_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    uint64_t waiting = ledger_file_acknowledged(&inode->entry);
+    if (waiting <= commit_bound(inode))
+        return;
+    /* While one thread of the host waits for a COMMIT the others go on, within the tunable. */
+    bool hurry = waiting > (uint64_t)mount_tunables.uncommitted_file_max;
+    if (!hurry && (atomic_load(&inode->committing) || ledger_file_committing(&inode->entry)))
+        return;
+    if (atomic_exchange(&inode->committing, true) && !hurry)
+        return;
+    uint64_t began_ns = sys_now_ns();
+    (void)durable_commit_acknowledged(inode, auth);
+    commit_bound_adapt(inode, began_ns, sys_now_ns());
+    atomic_store(&inode->committing, false);
+}
+
+/* Not inlined: a write of one piece needs less stack. */
+__attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
+                                                         const struct io_piece *all,
+                                                         uint64_t offset, enum nfs_stable stable)
+{
+    struct iovec own[RPC_VECTORS_MAX];
+    struct io_piece piece = {.appends = all->appends};
+    size_t done = 0, length = all->length, most = longest_piece(open, all->appends);
+    while (done < length) {
+        piece_cut(&piece, own, all, done, length - done < most ? length - done : most);
+        ssize_t written = write_piece(open, &piece, offset + done, stable);
+        if (written < 0 && piece.taken > 0 && done + piece.taken < length) {
+            length = done + piece.taken; /* for which it has room: once more, to be sure of it */
+            continue;
+        }
+        if (written < 0)
+            return done > 0 && (all->appends || !file_is_for_kernel(written)) ? (ssize_t)done
+                                                                              : written;
+        done += (size_t)written;
+    }
+    return (ssize_t)length;
+}
+
+ssize_t io_write_at(struct file_open *open, struct io_piece *all, uint64_t offset,
+                    enum nfs_stable stable)
+{
+    bool one = all->count <= RPC_VECTORS_MAX && all->length <= longest_piece(open, all->appends) &&
+               !file_size_is_limited();
+    ssize_t written =
+        one ? write_piece(open, all, offset, stable) : write_in_pieces(open, all, offset, stable);
+    if (one && written < 0 && all->taken > 0) {
+        all->length = all->taken;
+        written = write_in_pieces(open, all, offset, stable);
+    }
+    return written;
+}
+
+ssize_t io_write_check(const struct file_open *open, const struct iovec *vectors, int count,
+                       off_t offset, int flags, enum nfs_stable *stable)
+{
+    if (open->access == O_RDONLY)
+        return -EBADF;
+    if (offset < 0)
+        return -EINVAL;
+    if (mount_is_lost(open->inode->mount))
+        return -EIO;
+    *stable = open->stable;
+    if (flags & RWF_SYNC || atomic_load_explicit(&durable_finishing, memory_order_relaxed))
+        *stable = NFS_FILE_SYNC;
+    else if (flags & RWF_DSYNC && *stable == NFS_UNSTABLE)
+        *stable = NFS_DATA_SYNC;
+    ssize_t length = file_total_length(vectors, count);
+    if (length > 0 && offset > INT64_MAX - length)
+        return -EINVAL;
+    int result =
+        length > 0 ? file_check_flags(flags) : 0; /* without bytes the kernel asks nothing */
+    if (result < 0)
+        return result;
+    uint64_t most = open->inode->mount->size_max;
+    if (length > 0 && (uint64_t)offset >= most)
+        return -EFBIG;
+    if (length > 0 && (uint64_t)length > most - (uint64_t)offset)
+        length = (ssize_t)(most - (uint64_t)offset);
+    if (length <= 0 || !file_size_is_limited())
+        return length;
+    int64_t room = file_size_room((uint64_t)offset);
+    return room < length ? (ssize_t)room : length;
+}
+
+void io_written(struct file_open *open, int fd, enum nfs_stable stable)
+{
+    if (stable != NFS_UNSTABLE)
+        file_pages_written(open, fd);
+    else if (!durable_behind_writes(open))
+        io_commit_early(open->inode, open->auth);
+}
+
+ssize_t io_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                   off_t offset, int flags)
+{
+    enum nfs_stable stable;
+    if (file_appends(open, fd, flags)) {
+        ssize_t whole = file_total_length(vectors, count);
+        if (whole > 0 && offset > INT64_MAX - whole && open->access != O_RDONLY)
+            return -EINVAL; /* though that is not where it writes */
+        return io_append(open, fd, vectors, count, flags, false);
+    }
+    ssize_t length = io_write_check(open, vectors, count, offset, flags, &stable);
+    if (length <= 0)
+        return length;
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    struct io_piece all = {vectors, count, (size_t)length, .appends = false};
+    ssize_t written = io_write_at(open, &all, (uint64_t)offset, stable);
+    if (written > 0)
+        io_written(open, fd, stable);
+    return file_finish_call(open, written);
+}
+
+ssize_t io_extend(struct file_open *open, uint64_t offset, size_t length)
+{
+    static const uint8_t zeros[65536];
+    struct iovec vector = {(void *)zeros, length < sizeof(zeros) ? length : sizeof(zeros)};
+    enum nfs_stable stable;
+    ssize_t result = io_write_check(open, &vector, 1, (off_t)offset, 0, &stable);
+    if (result <= 0)
+        return result;
+    vector.iov_len = (size_t)result;
+    struct io_piece piece = {&vector, 1, vector.iov_len, .only_extends = true};
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    result = write_piece(open, &piece, offset, stable);
+    if (stable == NFS_UNSTABLE)
+        io_commit_early(open->inode, open->auth);
+    return file_finish_call(open, result);
+}

@@ -1,0 +1,16 @@
+/* Credentials of this process. */
+#ifndef MOUNT_CREDENTIALS_H
+#define MOUNT_CREDENTIALS_H
+
+#include "mount/mount.h"
+#include "ledger/users.h"
+
+/* The credential of this user and these groups: immutable, kept for ever. NULL: no memory. */
+const struct rpc_auth *mount_credentials_of(const struct ledger_user *user);
+/* The number of a credential, got from mount_auth_now(), for all processes of the registry; 0:
+ * there is no room. A load, but at first. */
+uint32_t mount_auth_user(const struct rpc_auth *auth);
+/* The process goes over to another registry, where they have other numbers. */
+void mount_auth_move(void);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * Leases: a server forgets the session of a process that says nothing for the time of its lease. A
+ * thread for each server says something while its session is idle, so that one which does not
+ * answer costs the others nothing. It is begun when the first session is made, so not where only
+ * NFSv3 is spoken.
+ */
+
+#include "mount/mount.h"
+#include "sys/critical.h"
+#include "sys/sys.h"
+#include "sys/thread.h"
+
+enum { LONGEST_MS = 30000, SHORTEST_MS = 100 };
+
+/* Renews it if it is due, by any of its mounts. Until it is next: milliseconds. */
+static int renew_once(const struct mount_server *server)
+{
+    int next_ms = LONGEST_MS;
+    for (unsigned i = 0; i < mounts_count(); i++) {
+        struct mount *mount = mounts_at(i);
+        if (mount->server != server)
+            continue;
+        const struct rpc_auth *auth = mount_auth_now(mount);
+        struct nfs_client client = mount_client(mount, auth);
+        if (atomic_load(&mount->state) != MOUNT_READY)
+            client.server = NULL;
+        client.timeout_ms = 0; /* one that is given up would cost the session a slot */
+        int due_ms = auth ? server->version->session_renew(&client) : next_ms;
+        next_ms = due_ms < next_ms ? due_ms : next_ms;
+    }
+    return next_ms > SHORTEST_MS ? next_ms : SHORTEST_MS;
+}
+
+static void *renew(void *server)
+{
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
+    for (;;)
+        sys_nanosleep_ms(renew_once(server));
+    return NULL;
+}
+
+void mount_lease_begin(void *of)
+{
+    struct mount_server *server = of;
+    if (!atomic_exchange(&server->renewing, true) &&
+        !sys_thread_start(renew, server, "renewing a lease"))
+        atomic_store(&server->renewing, false);
+}
+
+void mounts_end_sessions(void)
+{
+    enum { PATIENCE_MS = 1000 };
+    for (unsigned i = 0; i < mounts_count(); i++) {
+        const struct mount_server *server = mounts_at(i)->server;
+        if (!server->session || !server->net)
+            continue;
+        const struct rpc_auth *auth = mount_auth_now(mounts_at(i));
+        struct nfs_client client = mount_client(mounts_at(i), auth);
+        client.timeout_ms = PATIENCE_MS;
+        if (auth)
+            server->version->session_end(&client);
+    }
+}
