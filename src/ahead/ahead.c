@@ -5,12 +5,14 @@
 
 #include "ahead/fetched.h"
 #include "file/attributes.h"
+#include "file/table.h"
 #include "file/vectors.h"
 #include "io/io.h"
 #include "async/lane.h"
 #include "ledger/cache.h"
 #include "ledger/quiet.h"
 #include "ledger/uncommitted.h"
+#include "mount/mounts.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 

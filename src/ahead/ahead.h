@@ -102,4 +102,7 @@ void ahead_note_end(struct file_open *open, const struct file_asked *asked, uint
 /* Is it known that there is nothing at `offset`? */
 bool ahead_ends(struct file_open *open, uint64_t offset);
 
+/* posix_fadvise(2) with valid arguments. It is advice: nothing is waited for, nothing fails. */
+void ahead_advise(struct file_open *open, off_t offset, off_t length, int advice);
+
 #endif

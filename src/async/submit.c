@@ -2,12 +2,16 @@
  * Asynchronous I/O: submitting. Requests that fit in one call are announced, and leave together,
  * over the channels of their lane; all others are carried out at once.
  */
+#include "durable/fsync.h"
+#include "file/flags.h"
 #include "file/inode.h"
 #include "io/io.h"
 #include "async/lane.h"
 #include "file/upper.h"
+#include "io/write.h"
 #include "ledger/dirty.h"
 #include "ledger/uncommitted.h"
+#include "mount/mounts.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "mount/credentials.h"
+#include "mount/mounts.h"
 #include "mount/vouch.h"
 #include "durable/behind.h"
 #include "ledger/agent.h"

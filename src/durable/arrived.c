@@ -8,9 +8,11 @@
 
 #include <string.h>
 
-#include "io/io.h"
+#include "file/enter.h"
 #include "ledger/commits.h"
 #include "ledger/hold.h"
+#include "mount/mounts.h"
+#include "mount/verifier.h"
 #include "sys/alloc.h"
 #include "sys/sys.h"
 

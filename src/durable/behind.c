@@ -10,6 +10,7 @@
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
 #include "ledger/uncommitted.h"
+#include "mount/mounts.h"
 #include "net/pool.h"
 #include "stats/count.h"
 #include "sys/critical.h"

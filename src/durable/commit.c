@@ -8,6 +8,8 @@
 #include "ledger/hold.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
+#include "mount/mounts.h"
+#include "mount/verifier.h"
 #include "net/pool.h"
 #include "stats/count.h"
 #include "sys/log.h"

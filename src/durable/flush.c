@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "durable/sync.h"
 #include "mount/vouch.h"
 #include "durable/behind.h"
 #include "io/cache.h"

@@ -29,4 +29,8 @@ int durable_flush_number(dev_t device, uint64_t number);
 int durable_flush_some(struct file_inode *inode, const struct rpc_auth *auth, size_t least,
                        bool wait);
 
+/* What was written to [offset, offset + length) (0: to the end) is sent to the server, now if
+ * `wait`, else soon. It vouches for nothing. */
+void durable_write_out(struct file_open *open, off_t offset, off_t length, bool wait);
+
 #endif

@@ -12,6 +12,8 @@
 #include "durable/stray.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
+#include "mount/mounts.h"
+#include "mount/verifier.h"
 #include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"

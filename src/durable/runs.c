@@ -2,6 +2,7 @@
 
 #include "file/upper.h"
 #include "io/io.h"
+#include "mount/mounts.h"
 #include "sys/sys.h"
 
 enum {

@@ -12,6 +12,7 @@
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
 #include "ledger/processes.h"
+#include "mount/mounts.h"
 #include "run/directory.h"
 #include "run/strays.h"
 #include "sys/alloc.h"

@@ -1,10 +1,13 @@
 /* Making many files safe: of a mount, of a process that is dead, of this one, or of all. */
+#include "durable/sync.h"
+#include "file/table.h"
+#include "mount/contact.h"
 #include "mount/credentials.h"
 #include "durable/commit.h"
 #include "file/flags.h"
 #include "durable/flush.h"
 #include "file/inode.h"
-#include "io/io.h"
+#include "file/enter.h"
 #include "mount/key.h"
 #include "file/pages.h"
 #include "file/upper.h"
@@ -13,6 +16,8 @@
 #include "ledger/processes.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
+#include "mount/mounts.h"
+#include "mount/registry.h"
 
 /* May the file of the registry be of this mount? Before the contact not more is known. */
 static bool may_be_of(const struct mount *mount, const struct ledger_file *file)

@@ -1,7 +1,10 @@
 #include "durable/versions.h"
 
 #include "durable/commit.h"
+#include "durable/sync.h"
 #include "ledger/uncommitted.h"
+#include "mount/contact.h"
+#include "mount/mounts.h"
 
 static bool settle(const struct mount *mount, dev_t device, ino_t number, bool *changed)
 {

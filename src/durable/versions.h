@@ -10,9 +10,6 @@
 #include "mount/mount.h"
 #include "ledger/file.h"
 
-/* Was this file of the registry written by who asks for the mount's export in the other version? */
-bool mount_is_other_version(const struct mount *mount, const struct ledger_file *file);
-
 /*
  * Commits what was written to the file with this number in the other version, if a mount of this
  * process can. *changed: it did something, and what is known of the file is old. False: some of it

@@ -4,10 +4,19 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "fd/adopt.h"
 #include "fd/descriptors.h"
+#include "fd/life.h"
+#include "fd/truncate.h"
+#include "file/flags.h"
+#include "mount/contact.h"
+#include "mount/credentials.h"
 #include "mount/facts.h"
 #include "file/attributes.h"
 #include "file/loss.h"
+#include "mount/mounts.h"
+#include "mount/root.h"
+#include "mount/watch.h"
 #include "reach/kernel.h"
 #include "reach/server.h"
 #include "durable/flush.h"

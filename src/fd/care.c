@@ -8,6 +8,13 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
+#include "durable/sync.h"
+#include "fd/life.h"
+#include "mount/contact.h"
+#include "mount/credentials.h"
+#include "mount/mounts.h"
+#include "mount/registry.h"
+#include "mount/root.h"
 #include "mount/vouch.h"
 #include "durable/commit.h"
 #include "file/file.h"
@@ -16,6 +23,7 @@
 #include "ledger/layout.h"
 #include "ledger/processes.h"
 #include "ledger/stopped.h"
+#include "mount/watch.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 #include "sys/proc.h"

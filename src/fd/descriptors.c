@@ -1,17 +1,21 @@
 /* The life of descriptors: they come, go and are inherited; what each part must do then. */
 #include "durable/behind.h"
 #include "async/async.h"
+#include "durable/flush.h"
+#include "durable/fsync.h"
 #include "fd/descriptors.h"
 #include "durable/commit.h"
 #include "ahead/fetched.h"
 #include "file/flags.h"
 #include "file/inode.h"
+#include "file/table.h"
 #include "io/io.h"
 #include "file/loss.h"
 #include "file/pages.h"
 #include "ledger/append.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
+#include "mount/places.h"
 #include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
@@ -94,7 +98,7 @@ int fd_closing(int fd)
 
 /* ---- flags ---- */
 
-void fd_flags_begin(struct file_flags_change *change, int fd, int flags)
+void fd_flags_begin(struct fd_flags_change *change, int fd, int flags)
 {
     file_offset_show(fd);
     struct file_open *open = file_get(fd);
@@ -110,7 +114,7 @@ void fd_flags_begin(struct file_flags_change *change, int fd, int flags)
         ledger_append_changed();
 }
 
-void fd_flags_end(struct file_flags_change *change)
+void fd_flags_end(struct fd_flags_change *change)
 {
     if (change->appends)
         ledger_append_changed();

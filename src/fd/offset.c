@@ -1,10 +1,13 @@
 /* Reading and writing at the kernel's offset. */
 #include <sys/syscall.h>
 
+#include "fd/offset.h"
 #include "io/append.h"
 #include "file/flags.h"
 #include "file/inode.h"
 #include "io/io.h"
+#include "io/read.h"
+#include "io/write.h"
 #include "sys/sys.h"
 
 /*

@@ -10,6 +10,9 @@
 #include "fd/stat.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
+#include "mount/credentials.h"
+#include "mount/mounts.h"
+#include "mount/registry.h"
 #include "stats/count.h"
 #include "sys/sys.h"
 

@@ -1,6 +1,8 @@
 /* Changes of size, through the engine and by the kernel. */
 #include "durable/commit.h"
 #include "durable/flush.h"
+#include "durable/sync.h"
+#include "fd/truncate.h"
 #include "file/attributes.h"
 #include "file/inode.h"
 #include "io/io.h"
@@ -12,6 +14,8 @@
 #include "ledger/hold.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
+#include "mount/mounts.h"
+#include "mount/registry.h"
 #include "stats/count.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"

@@ -3,6 +3,7 @@
 #include "async/async.h"
 #include "ahead/fetched.h"
 #include "fd/world.h"
+#include "io/read.h"
 
 const struct file_upper file_upper = {
     .help = async_help,

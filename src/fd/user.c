@@ -1,4 +1,6 @@
 /* A process that becomes another user, or gets another root directory. */
+#include "durable/sync.h"
+#include "fd/user.h"
 #include "mount/credentials.h"
 #include "durable/behind.h"
 #include "durable/commit.h"
@@ -7,6 +9,7 @@
 #include "fd/world.h"
 #include "ledger/registry.h"
 #include "ledger/world.h"
+#include "mount/registry.h"
 #include "run/directory.h"
 #include "run/facts.h"
 #include "run/offline.h"

@@ -5,10 +5,16 @@
  */
 #include <string.h>
 
+#include "durable/sync.h"
+#include "fd/descriptors.h"
 #include "file/flags.h"
 #include "async/async.h"
 #include "durable/commit.h"
 #include "durable/flush.h"
+#include "file/table.h"
+#include "mount/contact.h"
+#include "mount/credentials.h"
+#include "mount/mounts.h"
 #include "mount/registry.h"
 #include "file/inode.h"
 #include "io/io.h"

@@ -33,4 +33,23 @@ const char *fd_world_stay(struct file_inode *inode);
  * any more comes back. */
 bool fd_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, int fd);
 
+/*
+ * Moves the file to the kernel's world: the descriptors of it that processes of this host have are
+ * the kernel's alone from now on; what any of them wrote is committed before this returns. It comes
+ * back when all of them have ended. No-op on unmanaged descriptors. 0, or -errno of the COMMIT; or
+ * -EIO, and it is managed still: the kernel must not write the file now, see fd/world.h.
+ */
+int fd_demote(int fd, const char *reason);
+
+/* For a descriptor that libc's streams use from now on: the same; but one that can only be read
+ * moves nothing. It alone is the kernel's then, with fresh pages. */
+int fd_demote_stream(int fd, const char *reason);
+
+/* Before a use of the kernel's pages that needs no coherence, as a private map: what was written
+ * until now will be there. */
+void fd_fresh(int fd);
+
+/* Before the kernel maps an unmanaged descriptor so that others see what is stored there. */
+void fd_shared_map(int fd);
+
 #endif

@@ -2,6 +2,7 @@
 #include "file/attributes.h"
 #include "file/inode.h"
 #include "file/renew.h"
+#include "mount/mounts.h"
 #include "sys/sys.h"
 
 enum { ASK_MOST = 3 }; /* while writes of this host keep overtaking the answers */

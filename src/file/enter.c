@@ -1,4 +1,5 @@
 /* Calls that use the engine. */
+#include "mount/mounts.h"
 #include "mount/registry.h"
 #include "file/inode.h"
 #include "file/enter.h"

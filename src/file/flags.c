@@ -8,6 +8,7 @@
  * open file description that is owed to the kernel, until something looks at the offset.
  */
 #include "file/flags.h"
+#include "file/table.h"
 #include "ledger/append.h"
 #include "ledger/offset.h"
 #include "sys/sys.h"

@@ -28,4 +28,13 @@ bool file_flags_lock(struct file_open *open);
 void file_flags_unlock(struct file_open *open, bool shared);
 void file_flags_lock_child(void);
 
+/* Does a write of the descriptor with these flags (RWF_*) go to the end of the file? */
+bool file_appends(struct file_open *open, int fd, int flags);
+/* Before the kernel looks at the offset, e.g. for a lock; any descriptor. */
+void file_offset_show(int fd);
+/* The open file of this descriptor, or those of all, may be used by others than those who call this
+ * room: by another process, or through a descriptor that is not managed. */
+void file_shared(int fd);
+void file_shared_all(void);
+
 #endif

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "file/enter.h"
+#include "file/limits.h"
 #include "sys/sys.h"
 
 static _Atomic int64_t size_limit = INT64_MAX;

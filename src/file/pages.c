@@ -3,8 +3,10 @@
 #include <stdio.h>
 
 #include "file/flags.h"
+#include "file/table.h"
 #include "mount/mount.h"
 #include "ledger/hold.h"
+#include "mount/mounts.h"
 #include "run/said.h"
 #include "sys/critical.h"
 #include "sys/log.h"

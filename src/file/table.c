@@ -7,6 +7,7 @@
 #include "file/enter.h"
 #include "file/loss.h"
 #include "file/pages.h"
+#include "file/table.h"
 #include "file/upper.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"

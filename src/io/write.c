@@ -1,4 +1,6 @@
 /* Writing. */
+#include "durable/sync.h"
+#include "file/flags.h"
 #include "io/append.h"
 #include "file/upper.h"
 #include "durable/behind.h"
@@ -9,8 +11,11 @@
 #include "io/io.h"
 #include "file/pages.h"
 #include "file/renew.h"
+#include "io/write.h"
 #include "ledger/commits.h"
 #include "ledger/uncommitted.h"
+#include "mount/mounts.h"
+#include "mount/verifier.h"
 #include "rpc/message.h"
 #include "stats/count.h"
 #include "sys/sys.h"

@@ -1,13 +1,18 @@
-/* A mount that is used: credentials, the first contact, handles of directories, verifiers. */
+/* The first contact of a mount: its fence, its root, and the sizes of its server. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "mount/contact.h"
+#include "mount/credentials.h"
 #include "mount/facts.h"
-#include "file/inode.h"
 #include "ledger/cache.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
+#include "mount/mounts.h"
+#include "mount/paths.h"
+#include "mount/registry.h"
+#include "mount/root.h"
 #include "net/pool.h"
 #include "reach/root.h"
 #include "reach/server.h"

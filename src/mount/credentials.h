@@ -13,4 +13,10 @@ uint32_t mount_auth_user(const struct rpc_auth *auth);
 /* The process goes over to another registry, where they have other numbers. */
 void mount_auth_move(void);
 
+/* Learns the name of this host, for all credentials; once. */
+void mount_auth_start(void);
+/* The credential of the calling thread at this moment: immutable, kept for ever. NULL: no memory.
+ */
+const struct rpc_auth *mount_auth_now(const struct mount *mount);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "mount/root.h"
 #include "run/facts.h"
 
 #define SECOND_NS     UINT64_C(1000000000)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "mount/mounts.h"
+#include "mount/root.h"
 #include "reach/kernel.h"
 #include "sys/proc.h"
 

@@ -5,7 +5,10 @@
  * NFSv3 is spoken.
  */
 
+#include "mount/credentials.h"
+#include "mount/lease.h"
 #include "mount/mount.h"
+#include "mount/mounts.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 #include "sys/thread.h"

@@ -2,7 +2,10 @@
 #include <string.h>
 
 #include "mount/facts.h"
+#include "mount/lookup.h"
 #include "mount/mount.h"
+#include "mount/mounts.h"
+#include "mount/root.h"
 #include "sys/alloc.h"
 
 static struct mount_directory *directory_slot(struct mount *mount, const char *path, size_t length)

@@ -1,4 +1,4 @@
-/* Mounts: which server directory is seen where, and the way to it. Inside the engine only. */
+/* A mount: which server directory is seen where, and the server that is asked for it. */
 #ifndef MOUNT_MOUNT_H
 #define MOUNT_MOUNT_H
 
@@ -21,12 +21,6 @@
 /* The tunables; read once by fd_start(), constant afterwards. */
 extern struct conf_tunables mount_tunables;
 
-/* ledger_registry_open() with what the tunables say. */
-int mount_registry_open(void);
-/* What failed may be tried again at once: the process has another user. */
-void mounts_retry(void);
-/* ledger_registry_move() likewise. */
-int mount_registry_move(void);
 /* Why all files are the kernel's from some moment on; NULL: they are not. */
 extern _Atomic(const char *) mount_left_to_kernel;
 
@@ -116,67 +110,17 @@ struct mount {
     struct mount_directory directories[MOUNT_DIRECTORIES]; /* a hash table without chains */
 };
 
-/* What each mount is given to when its first contact succeeded, under `contact`. Before
- * mounts_load(). */
-void mounts_when_ready(void (*function)(struct mount *mount, const struct rpc_auth *auth));
-/* Reads the configuration (fd_start()). */
-void mounts_load(void);
-unsigned mounts_count(void);
-struct mount *mounts_at(unsigned index);
-/* Adds a mount. False: there are too many (said on the log), and it is freed. */
-bool mounts_add(struct mount *mount);
-/* Notes where the directory of this descriptor is, by its name. 0 or -errno. */
-int mount_learn_path(struct mount *mount, int fd);
-/* Around fork: nobody adds one, or changes one of them. */
-void mounts_lock(void);
-void mounts_unlock(void);
-
-/*
- * Around chroot(): mounts are found by the names that they have below the new root directory.
- * `held` has room for MOUNTS_MAX descriptors.
- */
-void mount_root_prepare(int *held);
-void mount_root_changed(int *held);
-
-/* Is any mount to be served, if it is there? */
-bool mounts_configured(void);
 /* Is nothing to be had by this mount any more? It was never used, and another took its place. */
 static inline bool mount_is_past(const struct mount *mount)
 {
     return atomic_load(&mount->replaced) && atomic_load(&mount->state) != MOUNT_READY;
 }
 
-/*
- * A regular file of a device that no mount has was opened: was one of ours mounted there after the
- * process began (watch.c)? Then it is a mount from now on. Costs a load and the time of day for a
- * device that was asked for less than a second ago.
- */
-bool mount_watch_arrived(dev_t device);
-/* Adds the mounts of this device, of exports at whose mount point the kernel's table has it. */
-bool mounts_arrived(dev_t device, const struct conf_mountinfo *info);
-/* Does the table say that files at this path are of the device? */
-bool mount_watch_is_at(const struct conf_mountinfo *info, dev_t device, const char *path);
-void mount_watch_fork_child(void);
-
-/* The mount that has this absolute path below it on this device; NULL if none. */
-struct mount *mounts_find(dev_t device, const char *path);
 /* Does the kernel tell the handles of this mount that its server is asked by? */
 static inline bool mount_has_handles(const struct mount *mount)
 {
     return mount->kernel.speaks == mount->server->version;
 }
-/* Is the device a kernel NFS mount of ours? */
-bool mount_is_nfs_device(dev_t device);
-bool mount_has_device(dev_t device);
-
-/* A mount of this device; NULL: none. */
-struct mount *mount_of_device(dev_t device);
-
-/*
- * Makes the mount ready: gets the root's handle, proves that it is the same directory. 0, or
- * -errno with a reason (a string constant) for which its files stay with the kernel.
- */
-int mount_contact(struct mount *mount, const char **reason);
 
 /* Has another host taken the fence? Then each call fails with EIO. */
 static inline bool mount_is_lost(const struct mount *mount)
@@ -185,102 +129,4 @@ static inline bool mount_is_lost(const struct mount *mount)
            atomic_load_explicit(mount->lost, memory_order_relaxed);
 }
 
-/*
- * Must an open of a file of the mount fail? So it must if the mount has a fence, and this host does
- * not have that, or could not be served yet: the kernel's client knows of no fence.
- */
-bool mount_is_shut(struct mount *mount);
-
-/* Is it ready, and this thread in another network namespace than its connections were, with none
- * left? Nothing can be asked of its server then: see net_server_is_abroad(). */
-bool mount_is_abroad(const struct mount *mount);
-
-/* The root's handle now. Another one, with what the server said of it when it was asked at
- * `asked_ns`: all handles of directories below it are forgotten. */
-struct nfs_fh mount_root(struct mount *mount);
-void mount_set_root(struct mount *mount, const struct nfs_fh *root, const struct nfs_attr *attr,
-                    uint64_t asked_ns);
-
-/* As mount_renew(), under `contact`. */
-int mount_root_renew(struct mount *mount, const struct rpc_auth *auth);
-/*
- * Sees to it that the root's handle is good, after something below it was stale: asks the server,
- * and mounts again if it has to, for half a minute. 0, or -errno if that failed. Takes `contact`.
- */
-int mount_renew(struct mount *mount, const struct rpc_auth *auth);
-
-/*
- * May it be said that contacting the server had this result? Once a minute for all processes of the
- * host and, where it is no matter of this mount, for all mounts of the server. `what` tells several
- * lines apart.
- */
-bool mount_may_say(const struct mount *mount, const char *what, int result);
-
-/* The root of a mount, over the path that answered first. */
-struct mount_root_found {
-    struct nfs_fh fh;
-    bool told;            /* by the kernel */
-    bool proven;          /* to be the directory at the mount point; then */
-    struct nfs_attr attr; /* what the server said of it, */
-    uint64_t asked_ns;    /* when it was asked at this time */
-};
-
-/*
- * The root over the first path of the server that answers: *root, and server->net if this is its
- * first mount. The handle is the kernel's, if that tells one which the server knows as this
- * directory, or likewise the one of `fact` (NULL: none); else it is asked for by MOUNT. Waits 10 s
- * for all paths together, or mnt_timeout if that is less. What is wrong with paths is said on the
- * log. 0 or -errno.
- */
-struct mount_root_fact;
-int mount_over_paths(struct mount *mount, const struct mount_root_fact *fact,
-                     struct mount_root_found *root);
-
-/* The client for calls on files of the mount with this credential. */
-struct nfs_client mount_client(const struct mount *mount, const struct rpc_auth *auth);
-
-/* Learns the name of this host, for all credentials; once. */
-void mount_auth_start(void);
-/* The credential of the calling thread at this moment: immutable, kept for ever. NULL: no memory.
- */
-const struct rpc_auth *mount_auth_now(const struct mount *mount);
-
-/*
- * Finds the handle of the file with this absolute path below the mount. Directory handles come from
- * the cache unless `fresh`. 0 or -errno.
- */
-int mount_lookup(struct mount *mount, const struct rpc_auth *auth, const char *path, bool fresh,
-                 struct nfs_fh *fh, struct nfs_post_attr *attr);
-
-/* Notes the verifier that a reply to a call sent at `sent_ns` had, and by whose clock the call was
- * carried out at `told`; 0: that is not known. */
-void mount_server_saw(struct mount_server *server, uint64_t verifier, uint64_t sent_ns,
-                      int64_t told);
-
-/*
- * Was the server up at `time` of its clock, as far as this process was told? Then who changed a
- * file at that time was not a server that recovers: OpenZFS, for one, dates what it finds in its
- * log with the time at which it comes up. The file's uncommitted data tells of which instance it
- * was; `verifier` is that of the instance that is up now, as the COMMIT returned it.
- */
-struct ledger_file;
-bool mount_server_was_up(struct mount_server *server, uint64_t verifier, int64_t time,
-                         struct ledger_file *file);
-
-/*
- * The verifier of the instance of the server that is at the other end of a connection made at
- * `connected_ns` and still alive. False: not known; a COMMIT will tell.
- *
- * A connection never outlives an instance. One that existed when the verifier was seen, and still
- * does, leads to the instance that has it.
- */
-bool mount_server_verifier(struct mount_server *server, uint64_t connected_ns, uint64_t *verifier);
-
-void mounts_fork_prepare(void);
-void mounts_fork_parent(void);
-void mounts_fork_child(void);
-
-/* A session with the server (a struct mount_server) was made: from now on its lease is renewed
- * (lease.c). */
-void mount_lease_begin(void *server);
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mount/mount.h"
+#include "mount/mounts.h"
 #include "run/said.h"
 #include "sys/alloc.h"
 #include "sys/log.h"

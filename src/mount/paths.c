@@ -1,7 +1,9 @@
 /* The paths of a server: mounting over the first that answers. */
 #include "mount/addresses.h"
+#include "mount/credentials.h"
 #include "mount/facts.h"
-#include "file/inode.h"
+#include "mount/mounts.h"
+#include "mount/paths.h"
 #include "mount/probe.h"
 
 #include <stdio.h>

@@ -7,8 +7,12 @@
 #include <sys/vfs.h>
 
 #include "mount/addresses.h"
+#include "mount/credentials.h"
+#include "mount/lease.h"
+#include "mount/mounts.h"
+#include "mount/places.h"
+#include "mount/watch.h"
 #include "reach/kernel.h"
-#include "file/inode.h"
 #include "net/health.h"
 #include "net/pool.h"
 #include "run/start.h"

@@ -2,7 +2,10 @@
 #include "mount/probe.h"
 
 #include "mount/addresses.h"
+#include "mount/credentials.h"
 #include "mount/facts.h"
+#include "mount/mounts.h"
+#include "mount/root.h"
 #include "reach/root.h"
 #include "reach/server.h"
 #include "net/health.h"

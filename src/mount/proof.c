@@ -1,6 +1,8 @@
 /* The proof that what the kernel shows and what the server has are one file, or one directory. */
 #include "mount/proof.h"
 
+#include "mount/lookup.h"
+#include "mount/mounts.h"
 #include "reach/root.h"
 #include "sys/sys.h"
 

@@ -6,6 +6,7 @@
 #include "mount/mount.h"
 #include "ledger/cache.h"
 #include "ledger/world.h"
+#include "mount/mounts.h"
 #include "run/directory.h"
 #include "run/facts.h"
 #include "run/offline.h"

@@ -20,4 +20,11 @@ static inline void mount_registry_look(void)
         mount_registry_leave();
 }
 
+/* ledger_registry_open() with what the tunables say. */
+int mount_registry_open(void);
+/* What failed may be tried again at once: the process has another user. */
+void mounts_retry(void);
+/* ledger_registry_move() likewise. */
+int mount_registry_move(void);
+
 #endif

@@ -2,6 +2,9 @@
 #include <string.h>
 
 #include "mount/mount.h"
+#include "mount/mounts.h"
+#include "mount/paths.h"
+#include "mount/root.h"
 #include "net/pool.h"
 #include "reach/root.h"
 #include "sys/alloc.h"

@@ -1,6 +1,7 @@
 /* Which instance of a server is up: by the verifiers that its answers have. */
 #include "mount/mount.h"
 #include "ledger/uncommitted.h"
+#include "mount/verifier.h"
 
 /* Under the server's lock. */
 static void note_instance(struct mount_server *server, uint64_t verifier)

@@ -9,6 +9,7 @@
 #include "mount/credentials.h"
 #include "ledger/agent.h"
 #include "ledger/users.h"
+#include "mount/mounts.h"
 #include "run/directory.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"

@@ -8,6 +8,9 @@
 #include <sys/sysmacros.h>
 
 #include "mount/mount.h"
+#include "mount/mounts.h"
+#include "mount/places.h"
+#include "mount/watch.h"
 #include "sys/sys.h"
 
 enum {

@@ -7,6 +7,7 @@
 #include <sys/xattr.h>
 #include <utime.h>
 
+#include "fd/truncate.h"
 #include "preload/preload.h"
 
 PRELOAD_SLOW static void send_first(int dirfd, const char *path, int flags)

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <sys/resource.h>
 
+#include "fd/descriptors.h"
 #include "preload/preload.h"
 
 PRELOAD_SLOW int preload_close(int fd)

@@ -1,12 +1,14 @@
 /* fcntl(2) and ioctl(2). Locks, owners, leases and hints stay the kernel's business. */
 #include <linux/fs.h>
 
+#include "fd/descriptors.h"
+#include "fd/life.h"
 #include "preload/preload.h"
 
 PRELOAD_SLOW static int set_flags(int fd, int flags)
 {
     struct preload_stay stay = preload_stay_begin();
-    struct file_flags_change change;
+    struct fd_flags_change change;
     fd_flags_begin(&change, fd, flags);
     int result = sys_fcntl(fd, F_SETFL, flags);
     fd_flags_end(&change);

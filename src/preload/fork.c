@@ -1,6 +1,7 @@
 /* Processes: fork, exec, exit, and libraries that are loaded later. */
 #include <spawn.h>
 
+#include "durable/sync.h"
 #include "preload/preload.h"
 #include "sys/thread.h"
 

@@ -9,6 +9,14 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "durable/sync.h"
+#include "fd/adopt.h"
+#include "fd/descriptors.h"
+#include "fd/life.h"
+#include "fd/world.h"
+#include "file/table.h"
+#include "mount/lease.h"
+#include "mount/places.h"
 #include "run/directory.h"
 #include "preload/aio/context.h"
 #include "preload/posix_aio/posix_aio.h"

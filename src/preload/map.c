@@ -1,4 +1,6 @@
 /* Memory maps, which are the kernel's, and advice about what will be read. */
+#include "ahead/ahead.h"
+#include "fd/world.h"
 #include "preload/preload.h"
 
 /*

@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "file/file.h"
+#include "file/table.h"
 #include "preload/symbols.h"
 #include "sys/critical.h"
 #include "sys/fd.h"

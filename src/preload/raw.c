@@ -10,6 +10,8 @@
 #include <link.h>
 #include <string.h>
 
+#include "fd/life.h"
+#include "fd/user.h"
 #include "preload/preload.h"
 #include "run/facts.h"
 #include "run/said.h"

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "file/flags.h"
 #include "preload/preload.h"
 
 PRELOAD_SLOW static void adopt(int fd)

@@ -7,6 +7,7 @@
 #define PRELOAD_REQUEST_H
 
 #include "async/async.h"
+#include "file/table.h"
 #include "preload/preload.h"
 
 enum { PRELOAD_REQUEST_VECTORS = 8, PRELOAD_POOL_BLOCKS = 24 };

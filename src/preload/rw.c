@@ -1,6 +1,10 @@
 /* Reading and writing: streaming, positioned, vectors; and the file offset. */
 #include <limits.h>
 
+#include "fd/offset.h"
+#include "fd/stat.h"
+#include "io/read.h"
+#include "io/write.h"
 #include "preload/preload.h"
 
 static inline struct iovec one_vector(const void *buffer, size_t size)

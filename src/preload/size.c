@@ -1,4 +1,8 @@
 /* Changing the size, and allocation. */
+#include "fd/life.h"
+#include "fd/stat.h"
+#include "fd/truncate.h"
+#include "file/limits.h"
 #include "preload/preload.h"
 
 PRELOAD_SLOW void preload_truncating(int dirfd, const char *path)

@@ -4,6 +4,8 @@
  */
 #include <sys/sysmacros.h>
 
+#include "fd/stat.h"
+#include "file/table.h"
 #include "preload/preload.h"
 
 PRELOAD_SLOW static int overlay_managed(int fd, struct stat *status)

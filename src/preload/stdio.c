@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include "fd/adopt.h"
+#include "fd/world.h"
 #include "preload/preload.h"
 
 /*

@@ -1,4 +1,8 @@
 /* Flushing. */
+#include "durable/flush.h"
+#include "durable/fsync.h"
+#include "durable/sync.h"
+#include "fd/stat.h"
 #include "preload/preload.h"
 
 PRELOAD_SLOW static int managed_fsync(int fd)

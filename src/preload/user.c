@@ -1,5 +1,7 @@
 /* A process that becomes another user, or gets another root directory. */
+#include "fd/user.h"
 #include "mount/mount.h"
+#include "mount/mounts.h"
 #include "preload/preload.h"
 #include "sys/thread.h"
 

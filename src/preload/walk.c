@@ -6,6 +6,7 @@
 #include <ftw.h>
 #include <limits.h>
 
+#include "fd/stat.h"
 #include "preload/preload.h"
 
 /* A regular file of a mount: `path` is what leads to it from the working directory. */

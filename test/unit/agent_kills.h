@@ -18,6 +18,7 @@
 #include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
+#include "mount/registry.h"
 #include "run/directory.h"
 #include "run/strays.h"
 

@@ -5,7 +5,10 @@
 #include <fcntl.h>
 
 #include "async_scene.h"
+#include "fd/descriptors.h"
+#include "fd/offset.h"
 #include "file/inode.h"
+#include "file/table.h"
 
 static inline ssize_t engine_stream(int fd, const void *data, size_t length, bool write)
 {
@@ -29,7 +32,7 @@ static inline ssize_t engine_append(int fd, const void *data, size_t length)
 static inline void engine_set_flags(int fd, int flags)
 {
     sys_critical_enter();
-    struct file_flags_change change;
+    struct fd_flags_change change;
     fd_flags_begin(&change, fd, flags);
     CHECK_EQUAL(fcntl(fd, F_SETFL, flags), 0);
     fd_flags_end(&change);

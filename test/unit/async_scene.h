@@ -6,6 +6,7 @@
 #define TEST_ASYNC_SCENE_H
 
 #include "file_scene.h"
+#include "file/table.h"
 
 enum { BLOCK = 4096, BLOCKS = 512, DEPTH = 64, DISK = BLOCK * BLOCKS };
 

@@ -4,9 +4,12 @@
 #include <sys/ptrace.h>
 
 #include "async_scene.h"
+#include "fd/adopt.h"
+#include "fd/life.h"
 #include "io/io.h"
 #include "fd/world.h"
 #include "ledger/uncommitted.h"
+#include "mount/mounts.h"
 #include "net/pool.h"
 #include "rounds.h"
 

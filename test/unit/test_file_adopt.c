@@ -1,5 +1,8 @@
 /* Which files the engine serves, how it finds them, and how they go back to the kernel. */
 #include "file_scene.h"
+#include "fd/adopt.h"
+#include "fd/descriptors.h"
+#include "file/table.h"
 
 enum { SIZE = 10000 };
 

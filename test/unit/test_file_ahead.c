@@ -3,6 +3,7 @@
 
 #include "ahead_scene.h"
 #include "rounds.h"
+#include "ahead/ahead.h"
 
 static void advise(int fd, off_t offset, off_t length, int advice)
 {

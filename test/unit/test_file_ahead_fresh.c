@@ -1,5 +1,6 @@
 /* Reading ahead: what others write meanwhile. */
 #include "ahead_scene.h"
+#include "fd/life.h"
 
 static void writes_block_5(void)
 {

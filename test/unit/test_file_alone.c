@@ -9,6 +9,7 @@
 
 #include "async_scene.h"
 #include "rounds.h"
+#include "durable/sync.h"
 
 /* From now on the kernel says what it says where there are too many tasks. */
 static void start_no_threads(void)

@@ -2,7 +2,9 @@
 #include <sys/resource.h>
 
 #include "append_scene.h"
+#include "file/limits.h"
 #include "file/pages.h"
+#include "file/table.h"
 
 /* ---- one process ---- */
 

@@ -1,5 +1,6 @@
 /* Asynchronous requests to files that are the kernel's, or become it meanwhile. */
 #include "async_scene.h"
+#include "file/table.h"
 
 static void demote_with_requests_in_flight(bool attended)
 {

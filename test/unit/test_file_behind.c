@@ -6,6 +6,10 @@
 #include <sys/syscall.h>
 
 #include "behind_scene.h"
+#include "durable/flush.h"
+#include "fd/adopt.h"
+#include "fd/life.h"
+#include "fd/stat.h"
 #include "ledger/dirty.h"
 #include "rounds.h"
 

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include "ahead_scene.h"
+#include "ahead/ahead.h"
+#include "fd/life.h"
 
 #define CACHE         AHEAD "read_cache_max = 4194304;"
 #define CACHE_BEHIND  CACHE "write_behind_max = 16777216;"

@@ -1,5 +1,8 @@
 /* No acknowledged byte is lost, whatever happens to the server. */
 #include "durability_scene.h"
+#include "fd/stat.h"
+#include "fd/truncate.h"
+#include "file/table.h"
 
 ENGINE_TEST(fsync_puts_data_on_disk)
 {

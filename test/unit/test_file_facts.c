@@ -3,7 +3,9 @@
 #include <sys/fsuid.h>
 
 #include "file_scene.h"
+#include "mount/credentials.h"
 #include "mount/facts.h"
+#include "mount/mounts.h"
 
 enum { SIZE = 10000, SMALL = 512, NAMES = 4, REPLACED = 150 };
 

@@ -3,6 +3,7 @@
  * are two files to the engine. Here they are "f" and "twin", one file of two names for the kernel.
  */
 #include "durability_scene.h"
+#include "fd/truncate.h"
 
 static void make_twins(void)
 {

@@ -5,6 +5,9 @@
 
 #include "file_scene.h"
 #include "rounds.h"
+#include "fd/stat.h"
+#include "fd/truncate.h"
+#include "file/table.h"
 
 enum { SIZE = 100000, MEBIBYTE = 1 << 20 };
 

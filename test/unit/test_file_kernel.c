@@ -1,5 +1,8 @@
 /* What the kernel writes is not undone by data that the ledger had before. */
 #include "durability_scene.h"
+#include "fd/offset.h"
+#include "fd/truncate.h"
+#include "file/table.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
 

@@ -2,6 +2,8 @@
 #include <pthread.h>
 
 #include "append_scene.h"
+#include "fd/life.h"
+#include "fd/stat.h"
 
 static void lock(int fd)
 {

@@ -2,6 +2,8 @@
 #include <pthread.h>
 
 #include "file_scene.h"
+#include "fd/offset.h"
+#include "file/table.h"
 
 enum { RECORDS = 3000, RECORD = 100, READERS = 3, SIZE = 100000 };
 

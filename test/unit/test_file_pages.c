@@ -3,7 +3,9 @@
  * said to be one by NFS: all that is asked of the kernel is answered there, and does nothing.
  */
 #include "async_scene.h"
+#include "fd/truncate.h"
 #include "file/pages.h"
+#include "mount/mounts.h"
 #include "traced.h"
 
 /* ---- data that reaches the server is told, though nobody waits for it ---- */

@@ -1,6 +1,8 @@
 /* Whether further paths lead to the same server: what is asked, and what follows. */
 #include "mount/facts.h"
 #include "file_scene.h"
+#include "mount/mounts.h"
+#include "mount/paths.h"
 #include "net/health.h"
 #include "net/pool.h"
 

@@ -1,8 +1,13 @@
 /* No acknowledged byte is lost, whatever happens to the server or to a process of ours: the files
  * of several processes. */
 #include "durability_scene.h"
+#include "durable/fsync.h"
+#include "durable/sync.h"
+#include "fd/descriptors.h"
+#include "fd/truncate.h"
 #include "file/inode.h"
 #include "holds.h"
+#include "file/table.h"
 #include "ledger/hold.h"
 #include "ledger/records.h"
 #include "ledger/stripes.h"

@@ -1,5 +1,6 @@
 /* A soft mount: calls that the server does not answer fail, and nothing else does. */
 #include "async_scene.h"
+#include "file/table.h"
 
 /* The tunables are read when the process starts. */
 #define SOFT_TEST(name)                                            \

@@ -1,5 +1,6 @@
 /* How much data is kept uncommitted, and which is stable at once. */
 #include "durability_scene.h"
+#include "durable/sync.h"
 
 /* ---- how much is kept ---- */
 

@@ -3,6 +3,7 @@
 
 #include "async_scene.h"
 #include "durability_scene.h"
+#include "durable/sync.h"
 #include "sys/critical.h"
 
 static void give_new_handles(void)

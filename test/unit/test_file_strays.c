@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "file_scene.h"
+#include "file/table.h"
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
 #include "run/directory.h"

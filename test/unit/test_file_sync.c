@@ -1,6 +1,7 @@
 /* fsync by requests, sync() and syncfs(): what they promise beyond a plain fsync(). */
 #include "async_scene.h"
 #include "durability_scene.h"
+#include "durable/sync.h"
 
 /* The server forgets what it did not commit, and nothing proves that its file is still the same. */
 static void lose_all(void)

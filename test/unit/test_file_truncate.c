@@ -3,6 +3,7 @@
  * and never some of both.
  */
 #include "durability_scene.h"
+#include "fd/truncate.h"
 #include "ledger/dirty.h"
 
 enum { OLD = 65536, NEW = 20000 };

@@ -2,6 +2,9 @@
 #include "durability_scene.h"
 
 #include <sys/resource.h>
+#include "fd/adopt.h"
+#include "fd/world.h"
+#include "file/table.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = true };

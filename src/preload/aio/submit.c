@@ -1,6 +1,10 @@
 /* io_submit(): iocbs on managed descriptors to the engine, the others to the kernel. */
 #include <limits.h>
 
+#include "durable/fsync.h"
+#include "fd/stat.h"
+#include "fd/world.h"
+#include "file/table.h"
 #include "preload/aio/context.h"
 
 enum { BATCH = 128 };

@@ -1,5 +1,6 @@
 /* POSIX AIO: the wrappers. posix_aio.h says how it works. */
 #include "preload/posix_aio/posix_aio.h"
+#include "file/table.h"
 
 #include <limits.h>
 

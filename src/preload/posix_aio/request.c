@@ -1,4 +1,6 @@
 /* POSIX AIO: a request from its start to its notification, and the pool. */
+#include "file/flags.h"
+#include "file/table.h"
 #include "preload/posix_aio/posix_aio.h"
 
 #include <limits.h>

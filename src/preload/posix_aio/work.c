@@ -4,6 +4,10 @@
  * more when all are busy; they live as long as the process.
  */
 
+#include "durable/fsync.h"
+#include "file/table.h"
+#include "io/read.h"
+#include "io/write.h"
 #include "preload/posix_aio/posix_aio.h"
 #include "sys/thread.h"
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/table.h"
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 

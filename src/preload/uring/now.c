@@ -1,4 +1,15 @@
 /* What SQEs mean, and carrying one out at once. */
+#include "ahead/ahead.h"
+#include "durable/fsync.h"
+#include "fd/adopt.h"
+#include "fd/life.h"
+#include "fd/offset.h"
+#include "fd/stat.h"
+#include "fd/truncate.h"
+#include "fd/world.h"
+#include "file/table.h"
+#include "io/read.h"
+#include "io/write.h"
 #include "preload/uring/uring.h"
 
 #include <limits.h>

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "fd/life.h"
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 

@@ -8,6 +8,9 @@
  */
 #include <string.h>
 
+#include "durable/fsync.h"
+#include "fd/world.h"
+#include "file/table.h"
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 

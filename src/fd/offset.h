@@ -1,0 +1,12 @@
+/* Reading and writing at the kernel's offset. */
+#ifndef FD_OFFSET_H
+#define FD_OFFSET_H
+
+#include "file/inode.h"
+
+/* At the kernel's file offset, which moves. */
+ssize_t fd_readv(struct file_open *open, int fd, const struct iovec *vectors, int count, int flags);
+ssize_t fd_writev(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                  int flags);
+
+#endif
