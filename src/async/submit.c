@@ -264,7 +264,7 @@ static void submit(struct batch *batch, struct async_request *request)
     struct file_open *open = request->open;
     struct file_inode *inode = open->inode;
     request->lane = batch->lane;
-    request->stranded = false;
+    request->stranded = NULL;
     if (request->operation == ASYNC_SYNC) {
         submit_synchronous(batch, request);
         return;

@@ -38,17 +38,28 @@ static bool is_of(struct mount *mount, const struct ledger_file *file)
             file->key.root == mount_registry_key(mount->device, 0, mount, &none).root);
 }
 
-struct mount *durable_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth)
+/* 0 with the credential, or -errno. */
+static int ask_mount(struct mount *mount, const struct rpc_auth **auth)
 {
     const char *reason;
+    if (ledger_registry_was_gone() && atomic_load(&mount->state) != MOUNT_READY)
+        return -EHOSTDOWN;
+    *auth = mount_auth_now(mount);
+    return *auth ? mount_contact(mount, &reason) : -ENOMEM;
+}
+
+struct mount *durable_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth,
+                                   bool *unasked)
+{
+    *unasked = false;
     for (unsigned i = 0; i < mounts_count(); i++) {
         struct mount *mount = mounts_at(i);
-        if (!may_be_of(mount, file) || mount_is_past(mount) ||
-            (ledger_registry_was_gone() && atomic_load(&mount->state) != MOUNT_READY))
+        if (!may_be_of(mount, file) || mount_is_past(mount))
             continue;
-        *auth = mount_auth_now(mount);
-        if (*auth && mount_contact(mount, &reason) == 0 && is_of(mount, file))
+        int result = ask_mount(mount, auth);
+        if (result == 0 && is_of(mount, file))
             return mount;
+        *unasked = *unasked || (result != 0 && result != -EXDEV); /* it said that it is another */
     }
     *auth = NULL;
     return NULL;
@@ -57,7 +68,8 @@ struct mount *durable_commit_mount(const struct ledger_file *file, const struct 
 int durable_commit_known(struct ledger_file *file)
 {
     const struct rpc_auth *auth;
-    struct mount *mount = durable_commit_mount(file, &auth);
+    bool unasked;
+    struct mount *mount = durable_commit_mount(file, &auth, &unasked);
     int result = mount ? durable_commit_entry(mount, auth, file) : -EIO; /* nobody here can */
     return result == -ESTALE ? -EIO : (int)file_posix_error(result);
 }

@@ -17,8 +17,9 @@ int durable_sync_all(void);
 void durable_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth);
 
 /* The mount of this process that a file of the registry is of, after its first contact, and whom to
- * ask as; NULL: none, or it cannot be used. */
-struct mount *durable_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth);
+ * ask as; NULL: none, or, *unasked, one that it may be of cannot be used now. */
+struct mount *durable_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth,
+                                   bool *unasked);
 /* COMMITs a file of the registry, on that mount. 0 or -errno as below; -EIO: there is none. */
 int durable_commit_known(struct ledger_file *file);
 /* COMMITs all files that the key may name (ledger_file_find()). 0, or -errno of the first that

@@ -15,8 +15,9 @@ void fd_adopt_inherited(void);
  */
 int fd_opened(int fd, int flags);
 
-/* The same for a descriptor that came from another process, or over exec: it was opened before. */
-void fd_received(int fd, int flags);
+/* The same for a descriptor that came from another process, or over exec: it was opened before, and
+ * is not refused. `reason` not NULL: it must stay with the kernel. */
+void fd_received(int fd, int flags, const char *reason);
 
 /* Like fd_opened(), for a descriptor that must stay with the kernel, e.g. fopen(): `reason` is
  * recorded. If it can write the file that moves to the kernel's world, as by fd_demote(). 0, or

@@ -5,6 +5,7 @@
 
 #include "mount/contact.h"
 #include "mount/credentials.h"
+#include "mount/addresses.h"
 #include "mount/facts.h"
 #include "ledger/cache.h"
 #include "ledger/registry.h"
@@ -203,6 +204,10 @@ static int contact(struct mount *mount)
         return -ENOMEM;
     known = known && same_handle(&fact.root, &root.fh);
     result = ask_root(mount, auth, known, &fact, &root);
+    if (root.path && result == 0)
+        mount_address_is(mount->server->conf, root.path, &root.peer);
+    else if (root.path && result == -EXDEV)
+        mount_fact_address_forget(mount->server->conf, root.path);
     if (result != 0)
         return result;
     mount_set_root(mount, &root.fh, &root.attr, root.asked_ns);

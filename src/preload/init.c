@@ -238,10 +238,7 @@ PRELOAD_SLOW int preload_adopt(int fd, int flags)
 
 static int received(int fd, int flags)
 {
-    if (fd <= STDERR_FILENO)
-        (void)fd_opened_for_kernel(fd, flags, standard);
-    else
-        fd_received(fd, flags);
+    fd_received(fd, flags, fd <= STDERR_FILENO ? standard : NULL);
     return 0;
 }
 
