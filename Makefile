@@ -48,7 +48,7 @@ say = $(if $(V),,@echo '  $(1)	$(2)';)
 
 # Every room below the face is one static library, which tests, benchmarks and the command link too.
 ROOMS    := sys config run ledger stats net rpc nfs reach mount file durable io async ahead fd
-CORE     := $(wildcard $(ROOMS:%=src/%/*.c))
+CORE     := $(wildcard $(ROOMS:%=src/%/*.c) $(ROOMS:%=src/%/*/*.c))
 FACE     := $(wildcard src/preload/*.c src/preload/*/*.c)
 CMD      := $(wildcard src/cmd/*.c src/cmd/*/*.c)
 UNIT     := $(wildcard test/unit/test_*.c)

@@ -1,6 +1,6 @@
 /*
  * directnfs fence: takes a server's sessions away from the host that had them, for the programs of
- * this host; and says who has them. See src/nfs/nfs4_fence.h.
+ * this host; and says who has them. See src/nfs/v4/fence.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "cmd/print.h"
 #include "config/nfstab.h"
 #include "config/tunables.h"
-#include "nfs/nfs4_session.h"
+#include "nfs/v4/session.h"
 #include "reach/server.h"
 #include "run/directory.h"
 #include "run/fence.h"

@@ -12,7 +12,7 @@
 #include "ledger/uncommitted.h"
 #include "run/offline.h"
 #include "stats/count.h"
-#include "nfs/mount3.h"
+#include "nfs/v3/mount.h"
 #include "reach/root.h"
 #include "reach/server.h"
 #include "net/health.h"

@@ -3,7 +3,7 @@
 #define NFS_CALL_H
 
 #include "nfs/nfs.h"
-#include "nfs/nfs3_types.h"
+#include "nfs/v3/types.h"
 
 /* Counts an answered call, for the statistics, and what came of it. That the answer was garbage is
  * said on the log. */

@@ -2,7 +2,7 @@
  * The procedures of NFS, typed and synchronous: the same for all versions of it. Which version a
  * server is asked in is the client's `version`, a table; nobody else asks for it.
  *
- * All return 0 or -errno: what the server's status means (nfs3_status.h), or what the RPC layer
+ * All return 0 or -errno: what the server's status means (v3/status.h), or what the RPC layer
  * said (rpc_wait()). A server that answers JUKEBOX is asked again, after a pause, and one that does
  * not answer is waited for: for as long as it takes, unless the client has a time limit.
  */
@@ -15,9 +15,9 @@
 #include "rpc/rpc.h"
 
 struct nfs_version;
-struct nfs_session; /* of version 4.1: nfs4_session.h */
+struct nfs_session; /* of version 4.1: v4/session.h */
 
-/* The fence of a server's sessions (nfs4_fence.h). The strings live as long as they do. */
+/* The fence of a server's sessions (v4/fence.h). The strings live as long as they do. */
 struct nfs_fence {
     const char *server, *name;
     const char *directory; /* of the server: where its token is */
@@ -120,7 +120,7 @@ struct nfs_version {
     int (*write_if_end)(const struct rpc_call *call, const struct nfs_attr *expected,
                         struct nfs_transfer *transfer);
     /* NULL where the version has no sessions, and MOUNT tells the root. What they are is said in
-     * nfs4_session.h. */
+     * v4/session.h. */
     int (*root)(const struct nfs_client *client, const char *directory, struct nfs_fh *fh);
     struct nfs_session *(*session_new)(void (*made)(void *of), void *of);
     void (*session_end)(const struct nfs_client *client);

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "nfs/call.h"
-#include "nfs/nfs4_session.h"
+#include "nfs/v4/session.h"
 #include "rpc/message.h"
 
 enum {

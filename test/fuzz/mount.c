@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "nfs/mount3.h"
+#include "nfs/v3/mount.h"
 #include "rpc/message.h"
 #include "rpc/receiver.h"
 

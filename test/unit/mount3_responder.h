@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "nfs/mount3.h"
+#include "nfs/v3/mount.h"
 #include "unit.h"
 
 /* Generous: only a test of the timeout itself waits for it. */

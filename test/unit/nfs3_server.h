@@ -3,8 +3,8 @@
 #ifndef NFS3_SERVER_H
 #define NFS3_SERVER_H
 
-#include "nfs/nfs3_parts.h"
-#include "nfs/nfs3_xdr.h"
+#include "nfs/v3/parts.h"
+#include "nfs/v3/xdr.h"
 
 /*
  * Arguments, as the decoders (the server's side) return them. The encoders take the same values

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nfs/nfs4_xdr.h"
+#include "nfs/v4/xdr.h"
 
 #define SESSION  "00112233445566778899aabbccddeeff "
 #define STATEID  "00000000000000000000000000000000 "

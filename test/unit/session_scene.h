@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "nfs/nfs4_call.h"
-#include "nfs/nfs4_open.h"
-#include "nfs/nfs4_session.h"
+#include "nfs/v4/call.h"
+#include "nfs/v4/open.h"
+#include "nfs/v4/session.h"
 #include "config/tunables.h"
 #include "net/pool.h"
 #include "reach/server.h"

@@ -2,7 +2,7 @@
  * once more. */
 #include <errno.h>
 #include <string.h>
-#include "nfs/nfs3_status.h"
+#include "nfs/v3/status.h"
 #include "unit.h"
 
 static const struct {

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "nfs/nfs4_call.h"
-#include "nfs/nfs4_session.h"
-#include "nfs/nfs4_types.h"
+#include "nfs/v4/call.h"
+#include "nfs/v4/session.h"
+#include "nfs/v4/types.h"
 #include "config/tunables.h"
 #include "net/health.h"
 #include "net/pool.h"

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "nfs/nfs4_session.h"
-#include "nfs/nfs4_status.h"
+#include "nfs/v4/session.h"
+#include "nfs/v4/status.h"
 #include "run/fence.h"
 #include "config/tunables.h"
 #include "net/pool.h"

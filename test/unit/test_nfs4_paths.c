@@ -2,8 +2,8 @@
  * and is carried out once. */
 #include <errno.h>
 
-#include "nfs/nfs4_call.h"
-#include "nfs/nfs4_status.h"
+#include "nfs/v4/call.h"
+#include "nfs/v4/status.h"
 #include "net/health.h"
 #include "net/pool.h"
 #include "config/tunables.h"

@@ -2,8 +2,8 @@
  * more. */
 #include <errno.h>
 
-#include "nfs/nfs4_status.h"
-#include "nfs/nfs4_types.h"
+#include "nfs/v4/status.h"
+#include "nfs/v4/types.h"
 #include "unit.h"
 
 UNIT_TEST(statuses_mean_what_posix_calls_them)

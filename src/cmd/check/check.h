@@ -16,7 +16,7 @@
 #include "config/nfstab.h"
 #include "config/tunables.h"
 #include "net/net.h"
-#include "nfs/mount3.h"
+#include "nfs/v3/mount.h"
 #include "nfs/nfs.h"
 #include "reach/kernel.h"
 #include "reach/server.h"

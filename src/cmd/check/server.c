@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cmd/print.h"
-#include "nfs/nfs4_fence.h"
+#include "nfs/v4/fence.h"
 
 /* A path is slow if another has this many times its throughput, or a fraction of its round trip
  * time; differences of less than a millisecond are of no account. */
