@@ -8,14 +8,12 @@
 
 #include "file/inode.h"
 
-/* What durable_behind_write() does not do: the write must go out now. */
-enum { DURABLE_WRITE_NOW = 1 };
-
 /* May this process write behind, to an open file with these flags? */
 bool durable_behind_allows(int access, int flags);
 /* Does it, as things are? */
 bool durable_behind_writes(const struct file_open *open);
-/* A piece of a write, not longer than LEDGER_WRITE_MAX. 0, DURABLE_WRITE_NOW, or -errno. */
+/* A piece of a write, not longer than LEDGER_WRITE_MAX. 0; LEDGER_WRITE_NOW, whatever
+ * the reason; or -errno. */
 struct io_piece;
 int durable_behind_write(struct file_open *open, const struct io_piece *piece, uint64_t offset);
 

@@ -3,29 +3,27 @@
 #define DURABLE_RUNS_H
 
 #include "durable/committing.h"
+#include "durable/operation.h"
 #include "ledger/quiet.h"
-#include "ledger/writes.h"
 
 enum { DURABLE_RUNS = 64 /* on their way at a time */ };
 
 /* One WRITE. */
 struct durable_run {
-    struct ledger_write write;
-    enum nfs_stable stable;
-    struct nfs_transfer transfer;
-    int result;
+    struct durable_write write;
     struct ledger_quiet quiet; /* the file when it was taken; generation 0: not known */
-    uint64_t asked_ns, epoch;  /* for the attributes that came with it */
 };
 
 /* Where runs come from, and where they end. */
 struct durable_runs {
     struct committing *c;
-    /* The next of them, to be sent from the ledger: 1 and `write` and `stable`; 0: there is none;
-     * -EAGAIN: not before something in flight is over, and the caller does not `wait`; -errno. */
+    /* The next of them, announced, to be sent from the ledger, and its stability: 1; 0: there is
+     * none; -EAGAIN: not before something in flight is over, and the caller does not `wait`;
+     * -errno. */
     int (*next)(struct durable_runs *runs, bool wait, struct durable_run *run);
-    /* The server answered, or will not. Ends it in the ledger. */
-    void (*end)(struct durable_runs *runs, struct durable_run *run);
+    /* The server answered, or will not: 0 or -errno. Ends it in the ledger. */
+    void (*end)(struct durable_runs *runs, struct durable_run *run, int result,
+                struct ledger_ending *ending);
     size_t bytes; /* of one durable_runs_send(), roughly */
 };
 

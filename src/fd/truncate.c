@@ -11,7 +11,7 @@
 #include "file/renew.h"
 #include "fd/stat.h"
 #include "file/upper.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "mount/mounts.h"

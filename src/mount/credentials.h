@@ -3,7 +3,7 @@
 #define MOUNT_CREDENTIALS_H
 
 #include "mount/mount.h"
-#include "ledger/users.h"
+#include "ledger/store/users.h"
 
 /* The credential of this user and these groups: immutable, kept for ever. NULL: no memory. */
 const struct rpc_auth *mount_credentials_of(const struct ledger_user *user);

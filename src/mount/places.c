@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 
 #include "mount/addresses.h"
+#include "ledger/store/key.h"
 #include "mount/credentials.h"
 #include "mount/lease.h"
 #include "mount/mounts.h"

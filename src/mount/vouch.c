@@ -8,8 +8,10 @@
 
 #include "mount/credentials.h"
 #include "ledger/agent.h"
-#include "ledger/users.h"
 #include "mount/mounts.h"
+#include "ledger/care.h"
+#include "ledger/dirty.h"
+#include "ledger/store/users.h"
 #include "run/directory.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"

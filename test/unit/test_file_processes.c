@@ -7,10 +7,9 @@
 #include "fd/truncate.h"
 #include "file/inode.h"
 #include "holds.h"
-#include "file/table.h"
-#include "ledger/hold.h"
-#include "ledger/records.h"
-#include "ledger/stripes.h"
+#include "ledger/store/hold.h"
+#include "ledger/store/records.h"
+#include "ledger/store/stripes.h"
 
 static void syncs(void)
 {

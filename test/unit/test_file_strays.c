@@ -4,6 +4,7 @@
 
 #include "fd/world.h"
 #include "file_scene.h"
+#include "fd/adopt.h"
 #include "file/table.h"
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
