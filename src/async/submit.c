@@ -3,6 +3,7 @@
  * over the channels of their lane; all others are carried out at once.
  */
 #include "durable/fsync.h"
+#include "durable/early.h"
 #include "file/flags.h"
 #include "file/inode.h"
 #include "io/io.h"
@@ -197,7 +198,7 @@ static void submit_writes(struct batch *batch)
         unsigned begun = 0, all = count - i;
         if (file_inode_enter_many(inode, all)) {
             if (unstable)
-                io_commit_early(inode, batch->writes[i]->open->auth);
+                durable_commit_early(inode, batch->writes[i]->open->auth);
             begun = ledger_writes_try(&inode->entry, list + i, all);
             if (begun < all)
                 file_inode_leave_many(inode, all - begun);

@@ -1,10 +1,10 @@
 #include "durable/behind.h"
 
 #include "durable/agent.h"
+#include "durable/early.h"
 #include "file/upper.h"
 #include "durable/commit.h"
 #include "durable/flush.h"
-#include "io/io.h"
 #include "durable/stray.h"
 #include "ledger/agent.h"
 #include "ledger/dirty.h"
@@ -125,7 +125,7 @@ static int look_after(struct file_inode *inode, size_t least)
         return 0; /* the kernel has it, with all that was written */
     for (int i = 0; i < ROUNDS && result == 1; i++) {
         result = durable_flush_some(inode, auth, least, false);
-        io_commit_early(inode, auth);
+        durable_commit_early(inode, auth);
         least = durable_longest_write(inode->mount);
     }
     file_inode_leave(inode);
@@ -264,7 +264,7 @@ static uint32_t may_leave(struct file_open *open)
     return durable_strays_settle(&c) == 0 ? user : 0;
 }
 
-int durable_behind_write(struct file_open *open, const struct io_piece *piece, uint64_t offset)
+int durable_behind_write(struct file_open *open, const struct durable_piece *piece, uint64_t offset)
 {
     struct file_inode *inode = open->inode;
     struct ledger_write write;

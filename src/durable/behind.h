@@ -8,14 +8,25 @@
 
 #include "file/inode.h"
 
+/* A write, or a part of one. */
+struct durable_piece {
+    const struct iovec *vectors;
+    int count;
+    size_t length;
+    bool only_extends; /* only if the file ends where the piece begins, or before */
+    bool appends;      /* the caller has the turn */
+    size_t taken;      /* result of one that appends and failed: the server has its beginning; */
+    bool unsettled;    /* or it may have all of it, or get it yet */
+};
+
 /* May this process write behind, to an open file with these flags? */
 bool durable_behind_allows(int access, int flags);
 /* Does it, as things are? */
 bool durable_behind_writes(const struct file_open *open);
 /* A piece of a write, not longer than LEDGER_WRITE_MAX. 0; LEDGER_WRITE_NOW, whatever
  * the reason; or -errno. */
-struct io_piece;
-int durable_behind_write(struct file_open *open, const struct io_piece *piece, uint64_t offset);
+int durable_behind_write(struct file_open *open, const struct durable_piece *piece,
+                         uint64_t offset);
 
 /* What is dirty of the file is sent soon: nobody waits for it. */
 void durable_behind_hurry(struct file_inode *inode);

@@ -8,7 +8,6 @@
 #include "durable/behind.h"
 #include "io/cache.h"
 #include "durable/commit.h"
-#include "io/io.h"
 #include "file/pages.h"
 #include "durable/runs.h"
 #include "durable/stray.h"

@@ -1,7 +1,6 @@
 #include "durable/runs.h"
 
 #include "file/upper.h"
-#include "io/io.h"
 #include "mount/mounts.h"
 #include "sys/sys.h"
 

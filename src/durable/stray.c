@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "durable/arrived.h"
+#include "durable/operation.h"
 #include "file/upper.h"
 #include "durable/commit.h"
 #include "file/attributes.h"
-#include "io/io.h"
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
 #include "mount/mounts.h"

@@ -39,7 +39,7 @@ struct file_inode {
     _Atomic bool locked;      /* this process has, or had, a lock on it */
     _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
     _Atomic unsigned busy;   /* calls on it that are using the engine */
-    _Atomic bool committing; /* a thread makes an early COMMIT: see io_commit_early() */
+    _Atomic bool committing; /* a thread makes an early COMMIT: see durable_commit_early() */
     _Atomic unsigned commit_shift;
     _Atomic uint64_t committed_ns;
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */

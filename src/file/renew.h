@@ -3,6 +3,7 @@
 #define FILE_RENEW_H
 
 #include "file/inode.h"
+#include "mount/mounts.h"
 
 /*
  * The handle that a call is made with. Around each call on the inode's handle:

@@ -32,7 +32,7 @@ static int take_turn(struct file_open *open, struct ledger_append *turn)
 
 /* In the turn. */
 static ssize_t write_there(struct file_open *open, const struct ledger_append *turn,
-                           struct io_piece *data, enum nfs_stable stable)
+                           struct durable_piece *data, enum nfs_stable stable)
 {
     if (turn->offset > INT64_MAX - data->length)
         return -EFBIG;
@@ -58,7 +58,7 @@ ssize_t io_append(struct file_open *open, int fd, const struct iovec *vectors, i
         file_offset_repay(open, fd);
         return FILE_KERNEL;
     }
-    struct io_piece data = {vectors, count, (size_t)length, .appends = true};
+    struct durable_piece data = {vectors, count, (size_t)length, .appends = true};
     struct ledger_append turn = {.length = (uint64_t)length, .fresh_ns = file_fresh_since(inode)};
     ssize_t result = take_turn(open, &turn);
     if (result == 0)

@@ -3,6 +3,7 @@
 #define IO_IO_H
 
 #include "file/enter.h"
+#include "durable/behind.h"
 #include "durable/operation.h"
 #include "file/vectors.h"
 
@@ -30,19 +31,9 @@ ssize_t io_eof_dispute_decide(struct file_open *open, uint64_t offset,
 
 /* ---- writing ---- */
 
-/* A write, or a part of one. */
-struct io_piece {
-    const struct iovec *vectors;
-    int count;
-    size_t length;
-    bool only_extends; /* only if the file ends where the piece begins, or before */
-    bool appends;      /* the caller has the turn */
-    size_t taken;      /* result of one that appends and failed: the server has its beginning; */
-    bool unsettled;    /* or it may have all of it, or get it yet */
-};
 /* Writes all of it, between enter and leave. Returns its length, less if an error came after some
  * bytes, or -errno. `taken` and `unsettled` change. */
-ssize_t io_write_at(struct file_open *open, struct io_piece *all, uint64_t offset,
+ssize_t io_write_at(struct file_open *open, struct durable_piece *all, uint64_t offset,
                     enum nfs_stable stable);
 
 /* Of so many bytes at `offset` those that a file of this size has. */
@@ -82,7 +73,5 @@ void io_write_counted(struct file_open *open, uint64_t offset, size_t length, ui
 /* After a write that went well: COMMITs the file if much of it waits for that, and nobody else
  * would; drops the kernel's pages of what is on stable storage. */
 void io_written(struct file_open *open, int fd, enum nfs_stable stable);
-/* COMMITs a file that has more uncommitted data than is good, or than the tunable allows. */
-void io_commit_early(struct file_inode *inode, const struct rpc_auth *auth);
 
 #endif

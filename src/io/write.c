@@ -1,5 +1,6 @@
 /* Writing. */
 #include "durable/sync.h"
+#include "durable/early.h"
 #include "file/flags.h"
 #include "io/append.h"
 #include "file/upper.h"
@@ -28,8 +29,8 @@ static size_t longest_piece(const struct file_open *open, bool appends)
 }
 
 /* The piece of `all` that begins at `from`, `length` bytes at most. */
-static void piece_cut(struct io_piece *piece, struct iovec own[RPC_VECTORS_MAX],
-                      const struct io_piece *all, size_t from, size_t length)
+static void piece_cut(struct durable_piece *piece, struct iovec own[RPC_VECTORS_MAX],
+                      const struct durable_piece *all, size_t from, size_t length)
 {
     const struct iovec *vectors = all->vectors;
     int count = all->count;
@@ -95,7 +96,7 @@ static int is_behind_end(struct file_open *open, uint64_t offset)
 
 /* Writes one piece, and waits for the server. Returns its length, or -errno; 0: it would not only
  * extend the file. */
-static ssize_t write_now(struct file_open *open, struct io_piece *piece, uint64_t offset,
+static ssize_t write_now(struct file_open *open, struct durable_piece *piece, uint64_t offset,
                          enum nfs_stable stable)
 {
     struct durable_write write = {
@@ -124,7 +125,7 @@ static ssize_t write_now(struct file_open *open, struct io_piece *piece, uint64_
 }
 
 /* The same, if it may not be left behind. */
-static ssize_t write_piece(struct file_open *open, struct io_piece *piece, uint64_t offset,
+static ssize_t write_piece(struct file_open *open, struct durable_piece *piece, uint64_t offset,
                            enum nfs_stable stable)
 {
     int result = LEDGER_WRITE_NOW;
@@ -139,61 +140,13 @@ static ssize_t write_piece(struct file_open *open, struct io_piece *piece, uint6
     return result != 0 ? result : (ssize_t)piece->length;
 }
 
-/*
- * Little data that waits for a COMMIT stays in the processor's cache, where a write finds room for
- * its copy without waiting for memory. So it is little, as long as COMMITs take a small part of the
- * time; else twice as much, up to the tunable.
- */
-enum { COMMIT_LEAST = 4 << 20, COMMIT_SHARE_MOST = 16, COMMIT_SHARE_LEAST = 64 };
-
-static uint64_t commit_bound(const struct file_inode *inode)
-{
-    uint64_t bound = (uint64_t)COMMIT_LEAST
-                     << atomic_load_explicit(&inode->commit_shift, memory_order_relaxed);
-    uint64_t most = (uint64_t)mount_tunables.uncommitted_file_max;
-    return bound < most ? bound : most;
-}
-
-/* A COMMIT took from `began_ns` until `ended_ns`. */
-static void commit_bound_adapt(struct file_inode *inode, uint64_t began_ns, uint64_t ended_ns)
-{
-    uint64_t before_ns =
-        atomic_exchange_explicit(&inode->committed_ns, ended_ns, memory_order_relaxed);
-    uint64_t took_ns = ended_ns - began_ns, since_ns = ended_ns - before_ns;
-    unsigned shift = atomic_load_explicit(&inode->commit_shift, memory_order_relaxed);
-    if (took_ns > since_ns / COMMIT_SHARE_MOST &&
-        commit_bound(inode) < (uint64_t)mount_tunables.uncommitted_file_max)
-        shift++;
-    else if (took_ns < since_ns / COMMIT_SHARE_LEAST && shift > 0)
-        shift--;
-    atomic_store_explicit(&inode->commit_shift, shift, memory_order_relaxed);
-}
-
-/* An error of this COMMIT is found again, and told, by the fsync that the data waits for. */
-void io_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
-{
-    uint64_t waiting = ledger_file_acknowledged(&inode->entry);
-    if (waiting <= commit_bound(inode))
-        return;
-    /* While one thread of the host waits for a COMMIT the others go on, within the tunable. */
-    bool hurry = waiting > (uint64_t)mount_tunables.uncommitted_file_max;
-    if (!hurry && (atomic_load(&inode->committing) || ledger_file_committing(&inode->entry)))
-        return;
-    if (atomic_exchange(&inode->committing, true) && !hurry)
-        return;
-    uint64_t began_ns = sys_now_ns();
-    (void)durable_commit_acknowledged(inode, auth);
-    commit_bound_adapt(inode, began_ns, sys_now_ns());
-    atomic_store(&inode->committing, false);
-}
-
 /* Not inlined: a write of one piece needs less stack. */
 __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
-                                                         struct io_piece *all, uint64_t offset,
+                                                         struct durable_piece *all, uint64_t offset,
                                                          enum nfs_stable stable)
 {
     struct iovec own[RPC_VECTORS_MAX];
-    struct io_piece piece = {.appends = all->appends};
+    struct durable_piece piece = {.appends = all->appends};
     size_t done = 0, length = all->length, most = longest_piece(open, all->appends);
     while (done < length) {
         piece_cut(&piece, own, all, done, length - done < most ? length - done : most);
@@ -211,7 +164,7 @@ __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
     return (ssize_t)length;
 }
 
-ssize_t io_write_at(struct file_open *open, struct io_piece *all, uint64_t offset,
+ssize_t io_write_at(struct file_open *open, struct durable_piece *all, uint64_t offset,
                     enum nfs_stable stable)
 {
     bool one = all->count <= RPC_VECTORS_MAX && all->length <= longest_piece(open, all->appends) &&
@@ -262,7 +215,7 @@ void io_written(struct file_open *open, int fd, enum nfs_stable stable)
     if (stable != NFS_UNSTABLE)
         file_pages_written(open, fd);
     else if (!durable_behind_writes(open))
-        io_commit_early(open->inode, open->auth);
+        durable_commit_early(open->inode, open->auth);
 }
 
 ssize_t io_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
@@ -280,7 +233,7 @@ ssize_t io_pwritev(struct file_open *open, int fd, const struct iovec *vectors, 
         return length;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    struct io_piece all = {vectors, count, (size_t)length, .appends = false};
+    struct durable_piece all = {vectors, count, (size_t)length, .appends = false};
     ssize_t written = io_write_at(open, &all, (uint64_t)offset, stable);
     if (written > 0)
         io_written(open, fd, stable);
@@ -296,11 +249,11 @@ ssize_t io_extend(struct file_open *open, uint64_t offset, size_t length)
     if (result <= 0)
         return result;
     vector.iov_len = (size_t)result;
-    struct io_piece piece = {&vector, 1, vector.iov_len, .only_extends = true};
+    struct durable_piece piece = {&vector, 1, vector.iov_len, .only_extends = true};
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
     result = write_piece(open, &piece, offset, stable);
     if (stable == NFS_UNSTABLE)
-        io_commit_early(open->inode, open->auth);
+        durable_commit_early(open->inode, open->auth);
     return file_finish_call(open, result);
 }

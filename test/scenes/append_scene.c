@@ -2,6 +2,7 @@
 #include "append_scene.h"
 #include "fd/descriptors.h"
 #include "fd/offset.h"
+#include "file/table.h"
 
 ssize_t engine_stream(int fd, const void *data, size_t length, bool write)
 {

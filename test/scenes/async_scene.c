@@ -1,5 +1,6 @@
 /* See async_scene.h. */
 #include "async_scene.h"
+#include "file/table.h"
 
 struct async_lane *lane;
 

@@ -10,6 +10,7 @@
 #include "ledger/store/hold.h"
 #include "ledger/store/records.h"
 #include "ledger/store/stripes.h"
+#include "file/table.h"
 
 static void syncs(void)
 {
