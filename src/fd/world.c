@@ -310,6 +310,7 @@ int fd_demote_stream(int fd, const char *reason)
  * committed. `auth` NULL: the server cannot be asked. */
 static int finish_way(struct mount *mount, const struct rpc_auth *auth, struct ledger_file *file)
 {
+    uint32_t asked = 0;
     int result = 0;
     if (auth) {
         result = durable_commit_for_kernel(mount, auth, file);
@@ -318,8 +319,10 @@ static int finish_way(struct mount *mount, const struct rpc_auth *auth, struct l
         ledger_file_await_writes(file);
     }
     for (unsigned i = 0; i < file_world_unasked_ms && !auth && ledger_file_uncommitted(file) > 0;
-         i += 10)
+         i += 10) {
+        (void)others_are_needed(file, &asked);
         sys_nanosleep_ms(10);
+    }
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 
