@@ -261,8 +261,8 @@ int preload_statx_flags(int dirfd, const char *path, int flags);
 /* After a successful statx(2): corrects the answer for files of ours. 0 or -errno. */
 int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *extended);
 
-/* After the kernel flushed what it wrote of a file: commits what other processes of this host wrote
- * through the engine. 0, or -1 and errno. */
+/* Our part of an fsync that the kernel carries out: other processes of this host may have written
+ * to the file through the engine. 0, or -1 and errno. */
 int preload_sync_others(int fd);
 
 /* True for descriptors 0 to 2 and for those known to have a stream. Their files are the

@@ -116,7 +116,7 @@ int preload_request_fd(const struct preload_request *request);
  */
 ssize_t preload_request_by_kernel(const struct preload_request *request);
 
-/* Waits until nothing is in flight. Meanwhile it leaves the section when a signal has a handler. */
+/* Waits until nothing is in flight. It leaves the section for a moment if a handler must run. */
 void preload_settle(struct async_lane *lane);
 
 #endif

@@ -111,8 +111,8 @@ void aio_requests_take(struct aio_context *context, unsigned count, struct prelo
 /* Gives back a list of unused requests. */
 void aio_requests_give(struct aio_context *context, struct preload_request *list);
 
-/* Requests of this thread's io_submit() whose file is found to be the kernel's. They are carried
- * out before it returns: the program may close the descriptor, or never ask for the completion. */
+/* Requests of this thread's io_submit() that turn out to be the kernel's. They are carried out
+ * before it returns: the program may close the descriptor, or never ask for the completion. */
 struct aio_submitting {
     const struct aio_context *context;
     struct preload_request *first, **end;

@@ -50,7 +50,7 @@ struct posix_aio_request {
     bool kernel;       /* it was demoted before any I/O: a worker asks the kernel */
     _Atomic int state; /* enum posix_aio_state; changed under the lock */
     _Atomic unsigned asked;     /* value of posix_aio_drives at the last aio_error() */
-    _Atomic unsigned remaining; /* of a list: its members, and 1 while it is being filled */
+    _Atomic unsigned remaining; /* shares in a list: of its members, glibc's part, the caller */
 };
 TAILQ_HEAD(posix_aio_list, posix_aio_request);
 

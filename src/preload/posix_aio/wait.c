@@ -9,8 +9,8 @@
 #define SLICE_NS UINT64_C(100000000)
 
 static _Atomic uint32_t ends;     /* counts ends of requests; a futex */
-static _Atomic unsigned sleepers; /* threads on it; also some that were cancelled there, or left it
-                                     by a handler's jump */
+static _Atomic unsigned sleepers; /* threads on it; also those that were cancelled there, or that a
+                                     handler's jump took away */
 
 /*
  * Wakes a thread that waits in glibc's aio_suspend(): a request of glibc that reads an eventfd. It

@@ -135,11 +135,10 @@ struct uring {
     struct uring_slot *slots;
     unsigned slot_count;
     _Atomic bool has_slots;
-    _Atomic bool disabled; /* made with IORING_SETUP_R_DISABLED, and not enabled yet */
-    _Atomic bool eventfd;  /* an eventfd announces completions */
-    _Atomic bool barrier;  /* the kernel got a request with IOSQE_IO_DRAIN */
-    _Atomic bool
-        undrainable; /* it got one with IOSQE_CQE_SKIP_SUCCESS, and so refuses IOSQE_IO_DRAIN */
+    _Atomic bool disabled;      /* made with IORING_SETUP_R_DISABLED, and not enabled yet */
+    _Atomic bool eventfd;       /* an eventfd announces completions */
+    _Atomic bool barrier;       /* the kernel got a request with IOSQE_IO_DRAIN */
+    _Atomic bool undrainable;   /* and one with IOSQE_CQE_SKIP_SUCCESS: it refuses the former */
     _Atomic unsigned passed_by; /* when the kernel has completed this many, the barrier is passed */
     _Atomic bool opened;        /* lane and post are ready */
     _Atomic unsigned passed;    /* SQEs that the kernel took */
