@@ -2,10 +2,10 @@
  * The output of `directnfs check`: findings with a severity and a remedy, under headings. It is
  * text for people, printed at once, or one JSON object:
  *
- *  {"checked": WHAT, "name": NAME, "findings": [
- *     {"severity": "info"|"warning"|"error", "where": [HEADING...], "label": L, "text": T,
- *      values that programs want..., "remedy": R}...],
- *   "errors": N, "warnings": N, "status": "fine"|"not fine", "verdict": SENTENCE}
+ *   {"checked": WHAT, "name": NAME, "findings": [
+ *      {"severity": "info"|"warning"|"error", "where": [HEADING...], "label": L, "text": T,
+ *       values that programs want..., "remedy": R}...],
+ *    "errors": N, "warnings": N, "status": "fine"|"not fine", "verdict": SENTENCE}
  *
  * Texts may come from servers and files: they are made printable here. One thread, one report.
  */

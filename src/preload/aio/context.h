@@ -10,10 +10,10 @@
  *        +------- all others ------> the kernel's context, with a poll of the eventfd --+
  *
  * How a reaper waits depends on what is in flight:
- *  nothing: on a futex that submitters wake
- *  managed requests only: it drives the lane itself
- *  requests of the kernel, too: attendants drive the lane. It waits in the kernel, and a poll of
- * our eventfd in the same context wakes it
+ *   nothing: on a futex that submitters wake
+ *   managed requests only: it drives the lane itself
+ *   requests of the kernel, too: attendants drive the lane. It waits in the kernel, where a poll
+ *     of our eventfd in the same context wakes it
  *
  * A program may also read completions from the ring that the kernel maps at the context's address.
  * We cannot write there. Some programs look at the ring's magic number first (fio, libaio itself).

@@ -6,10 +6,10 @@
  * of them. For a request that has ended, aio_error() may be ours or glibc's. A third private field,
  * which glibc does not use, leads from an aiocb to our request.
  *
- *  posix_aio.c   the wrappers: ours or glibc's, lists of both
- *  request.c     a request from its start to its notification
- *  wait.c        waiting, for ours and for both
- *  work.c        threads for what would keep the submitter
+ *   posix_aio.c   the wrappers: ours or glibc's, lists of both
+ *   request.c     a request from its start to its notification
+ *   wait.c        waiting, for ours and for both
+ *   work.c        threads for what would keep the submitter
  *
  * All requests of a process go to one lane. At first the threads that ask for requests drive it.
  * From the first notification by signal or thread on, or the first wait for both worlds, attendants
@@ -44,7 +44,7 @@ struct posix_aio_request {
     TAILQ_ENTRY(posix_aio_request) work;  /* while QUEUED */
     struct sigevent event;                /* a copy: the aiocb may be gone when it is needed */
     struct posix_aio_request *group;      /* the list that announces its end, or NULL */
-    struct file_open *open;               /* for comparing files only */
+    struct file_open *open;               /* its file: to compare files, and for aio_cancel() */
     unsigned behind;   /* writes that an aio_fsync(), or a write that appends, still waits for */
     bool appends;      /* it comes after earlier writes that append to the file */
     bool kernel;       /* it was demoted before any I/O: a worker asks the kernel */

@@ -26,8 +26,7 @@ struct dispatch {
     unsigned kept; /* SQEs that stay */
     unsigned count;
     struct async_request *requests[BATCH];
-    struct preload_request *returned,
-        **returned_end; /* the engine returned them to the kernel; in order */
+    struct preload_request *returned, **returned_end; /* by the engine to the kernel, in order */
 };
 
 static _Atomic uint64_t dispatches;
