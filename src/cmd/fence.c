@@ -25,7 +25,7 @@
 enum { TIMEOUT_DEFAULT = 10, NFS_PORT = 2049 };
 
 struct request {
-    double timeout; /* for each answer; 0: not given */
+    double timeout; /* seconds for each answer; 0: not given */
 };
 
 /* A stanza with a fence, and what it takes to ask its server. */

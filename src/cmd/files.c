@@ -31,8 +31,7 @@ static struct cmd_file *find_file(struct cmd_files *files, const struct directnf
     size_t found = cmd_index_find(&files->index, key);
     if (found != CMD_INDEX_NONE)
         return &files->list[found];
-    if ((files->count & (files->count - 1)) ==
-        0) { /* the list grows when the count is a power of two */
+    if ((files->count & (files->count - 1)) == 0) { /* it grows when the count is a power of two */
         size_t room = files->count ? 2 * files->count : 1;
         struct cmd_file *more = reallocarray(files->list, room, sizeof(*more));
         if (more == NULL)

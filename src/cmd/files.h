@@ -14,10 +14,9 @@ struct cmd_file {
     /* Counts are sums. `slot` is USED if a process has the file open. If the kernel serves it for a
      * process, `state` and `reason` say so. */
     struct directnfs_file_stats sum;
-    const struct directnfs_server_stats
-        *server;                /* of one of the processes; NULL: it had no room for it */
-    uint32_t uid;               /* of one of the processes that use it */
-    uint32_t pid;               /* the only process; 0: there are several */
+    const struct directnfs_server_stats *server; /* of one process; NULL: it had no room for it */
+    uint32_t uid;                                /* of one of the processes that use it */
+    uint32_t pid;                                /* the only process; 0: there are several */
     unsigned processes, kernel; /* that use it; and those of them for which the kernel serves it */
     uint64_t key;
 };

@@ -42,9 +42,8 @@ struct cmd_option {
     CMD_OPTION(WHOLE, name, letter, member, argument, low, high, range, help)
 
 struct cmd_command {
-    const char *name; /* NULL: the command itself */
-    const char
-        *usage; /* lines of help without "directnfs "; a line with a blank in front continues */
+    const char *name;  /* NULL: the command itself */
+    const char *usage; /* lines of help without "directnfs "; a blank in front continues one */
     const char *purpose;
     const struct cmd_option *options;
     size_t option_count;

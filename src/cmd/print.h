@@ -53,7 +53,6 @@ void cmd_json_close(struct cmd_json *json, char bracket);                 /* ']'
 void cmd_json_text(struct cmd_json *json, const char *key, const char *text, size_t limit);
 void cmd_json_number(struct cmd_json *json, const char *key, uint64_t number);
 void cmd_json_real(struct cmd_json *json, const char *key, double number); /* with three decimals */
-void cmd_json_digits(struct cmd_json *json, const char *key,
-                     const char *digits); /* writes a number */
+void cmd_json_digits(struct cmd_json *json, const char *key, const char *digits); /* a number */
 
 #endif

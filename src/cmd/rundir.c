@@ -18,7 +18,7 @@
 #define RUN_PARENT "/dev/shm"
 #define RUN_PREFIX "directnfs."
 
-/* The only user to visit the directory of; RUN_ANYBODY: none was chosen. */
+/* Only this user's directory is visited. RUN_ANYBODY: no user was chosen. */
 static uid_t chosen_user = RUN_ANYBODY;
 static gid_t chosen_group;
 

@@ -239,7 +239,7 @@ static void print_part(const struct cmd_table *table, const size_t *widths, size
     }
 }
 
-enum { NARROWEST = 24 }; /* no column is cut below it */
+enum { NARROWEST = 24 }; /* no column is cut to less */
 
 static size_t total_width(const size_t *widths, size_t count)
 {

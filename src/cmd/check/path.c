@@ -302,8 +302,7 @@ void check_path(struct check_path *path)
 {
     struct net_address *address = &path->address;
     const struct conf_server *conf = path->stanza;
-    unsigned usual =
-        check_has_sessions(path) ? NFS4_PORT : 0; /* a port that needs no port mapper */
+    unsigned usual = check_has_sessions(path) ? NFS4_PORT : 0; /* it needs no port mapper */
     struct conf_addresses found;
     address->dontroute = path->conf->dontroute;
     if ((path->conf->local[0] != '\0' && !resolve(path, true, &found)) ||

@@ -13,7 +13,7 @@
 #include "cmd/print.h"
 #include "sys/sys.h"
 
-#define READ_NS    1000000000u          /* of reading */
+#define READ_NS    1000000000u          /* reading takes this long */
 #define REGION_MAX ((uint64_t)64 << 20) /* bytes of the file that are read again and again */
 #define PIECE_MAX  ((size_t)8 << 20)
 #define SMALL_READ ((size_t)8 << 10) /* bytes of a read, as databases do it */

@@ -14,8 +14,8 @@
 
 #include "cmd/check/program.h"
 
-/* Does the file give other rights than the user that starts it has? Then the kernel calls the start
- * secure, and ld.so ignores LD_PRELOAD. NULL: it does not. */
+/* Says how the file gives other rights than the user that starts it has. Then the kernel calls the
+ * start secure, and ld.so ignores LD_PRELOAD. NULL: it gives none. */
 static const char *gives_rights(int fd)
 {
     struct vfs_ns_cap_data data = {0};

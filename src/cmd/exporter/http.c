@@ -29,7 +29,7 @@ enum {
     IDLE_S = 10,
     REQUEST_BYTES = 16384,
     AGE_MS = 500, /* a younger answer is given again */
-    SHARE = 10    /* reading takes at most this share of the time, one in so many */
+    SHARE = 10    /* reading takes at most one part in so many of the time */
 };
 
 #define FUNCTIONS(FUNCTION)                   \
@@ -78,7 +78,7 @@ static struct MHD_Response *answer(char *text, size_t size, bool own, const char
     return response;
 }
 
-/* So many requests cost no more than one. */
+/* Gives an answer again for a while: many requests cost no more than one. */
 static struct MHD_Response *metrics_now(void)
 {
     uint64_t began_ns = sys_now_ns();

@@ -6,7 +6,7 @@
 #define CMD_REPORT_H
 
 /*
- * One file of the report: what a child process prints. The list of them ends with one without a
+ * One file of the report: what a child process prints. The list ends with a part without a
  * name. A child may hang on a dead server, or be led astray by what a user of this host left for
  * root to read. Then it is ended.
  */

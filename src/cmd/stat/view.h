@@ -32,8 +32,7 @@ struct stat_set {
     const struct directnfs_server_stats **servers;
     size_t server_count;
     struct cmd_mounts mounts; /* of these processes; if all are shown, also of those that ended */
-    struct directnfs_stats *
-        *loaded; /* processes with the library and without statistics: pid and program */
+    struct directnfs_stats **loaded; /* with the library, without statistics: pid and program */
     size_t loaded_count;
 };
 

@@ -8,9 +8,9 @@
 
 enum {
     GAP = 1,
-    WIDE_MIN = 20, /* of a wide column, until other columns are left out; */
-    NAME_MIN = 30, /* of a file or mount, likewise */
-    CUT_MIN = 4,   /* of a wide column, when no other can be left out */
+    WIDE_MIN = 20, /* columns that a wide one keeps while others can be left out; */
+    NAME_MIN = 30, /* that the name of a file or mount keeps then; */
+    CUT_MIN = 4,   /* that a wide one keeps when no other can be left out */
     HISTORY_MIN = 8,
     HISTORY_MAX = 60,
     PRINT_WIDTH_MAX = 2000

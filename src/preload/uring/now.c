@@ -236,8 +236,7 @@ static bool open_to_kernel(const struct io_uring_sqe *sqe)
     int fd = sqe->opcode == IORING_OP_OPENAT
                  ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
                  : (int)sys_call4(SYS_openat2, sqe->fd, sqe->addr, &how, sizeof(how));
-    if (sqe->personality &&
-        (fd == -EACCES || fd == -EPERM)) /* with its personality the request may succeed */
+    if (sqe->personality && (fd == -EACCES || fd == -EPERM)) /* its personality may succeed */
         fd = sys_openat(sqe->fd, path, O_PATH | O_CLOEXEC | ((int)how.flags & O_NOFOLLOW), 0);
     if (fd < 0) /* the kernel will fail, too, unless the reason soon passes */
         return fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM && fd != -EINTR;

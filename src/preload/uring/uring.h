@@ -80,7 +80,7 @@ enum { URING_POSTS = 64 }; /* a power of two */
 struct uring_post {
     bool opened;
     int fd;     /* our ring */
-    int target; /* our descriptor for the application's ring: that may close its own */
+    int target; /* our descriptor for the application's ring; the application may close its own */
     void *memory;
     struct io_uring_sqe *sqes;
     size_t memory_size, sqes_size;
