@@ -22,8 +22,8 @@ struct request {
     bool stay;
 };
 
-/* All, in all threads: fd_care() reads some of them. Others are not for it, as one that a service
- * manager sends to all processes of a unit, and must not end or stop it. */
+/* Blocks all signals, in all threads; fd_care() reads some of them. Others are not for the agent: a
+ * service manager may send them to all processes of a unit. They must not end or stop it. */
 static void block_signals(void)
 {
     sigset_t signals;
@@ -40,8 +40,9 @@ static FILE *open_parent(const char *name)
     return fopen(path, "re");
 }
 
-/* Was it started by the library just now? That is a process that shares the memory of the program,
- * and is about to end: what has no exit signal is no program that was started by another. */
+/* True if the library has just started this process. Then the parent shares the memory of the
+ * program, and is about to end. It has no exit signal, unlike a program that another program
+ * started. */
 static bool is_parent_passing(void)
 {
     char line[1024] = "";
@@ -72,10 +73,10 @@ static bool has_parent_library(void)
 }
 
 /*
- * Where the first process of a container is a program with the library, it is the parent of all
- * whose own is no more: also of the agent. A child that is killed, and that it does not know, may
- * be a disaster for it: PostgreSQL starts anew then. So the agent is a child of this process, which
- * ends as if nothing was. Without it, as no process can be had, all else is the same.
+ * The first process of a container adopts all orphans. If it is a program with the library, it
+ * adopts the agent, too. The death of an unknown child may be a disaster for it: PostgreSQL starts
+ * anew then. So the agent is a child of this process, and this one ends as if nothing had happened.
+ * If no process can be had, the agent runs without that, and nothing else changes.
  */
 static void stand_between(void)
 {

@@ -1,6 +1,6 @@
 /*
  * directnfs fence: takes a server's sessions away from the host that had them, for the programs of
- * this host; and says who has them. See src/nfs/v4/fence.h.
+ * this host. It also says which host has them. See src/nfs/v4/fence.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +25,10 @@
 enum { TIMEOUT_DEFAULT = 10, NFS_PORT = 2049 };
 
 struct request {
-    double timeout; /* seconds for each answer; 0: not said */
+    double timeout; /* seconds for each answer; 0: not given */
 };
 
-/* A stanza with a fence, and how its server is asked. */
+/* A stanza with a fence, and what it takes to ask its server. */
 struct stanza {
     const struct conf_server *conf;
     struct nfs_fence fence;
@@ -39,7 +39,7 @@ struct stanza {
 
 /* ---- asking the server ---- */
 
-/* The addresses of a path. 0 or -errno. */
+/* Finds the addresses of a path. 0 or -errno. */
 static int find(const struct conf_path *path, struct conf_addresses *found)
 {
     struct conf_diagnostics d = {0};
@@ -50,8 +50,8 @@ static int find(const struct conf_path *path, struct conf_addresses *found)
     return error;
 }
 
-/* A client over one path, at one of its addresses, with a session of its own that is not made yet.
- * 0, or -errno. */
+/* Makes a client over one path, at one of its addresses. Its session is its own, and is not made
+ * yet. 0 or -errno. */
 static int client_over(const struct stanza *stanza, const struct conf_path *path,
                        const struct conf_addresses *found, size_t at, struct nfs_client *client)
 {
@@ -69,7 +69,7 @@ static int client_over(const struct stanza *stanza, const struct conf_path *path
                       &client->server);
 }
 
-/* What the token is at one address. */
+/* Reads the token at one address. 0 or -errno. */
 static int read_token_at(const struct stanza *stanza, const struct conf_path *path,
                          const struct conf_addresses *found, size_t at, struct nfs4_token *token)
 {
@@ -83,7 +83,7 @@ static int read_token_at(const struct stanza *stanza, const struct conf_path *pa
     return error;
 }
 
-/* What the first path that answers says of the token. */
+/* Reads the token over the first path that answers. 0 or -errno. */
 static int read_token(const struct stanza *stanza, struct nfs4_token *token)
 {
     int error = -ENOENT;
@@ -112,13 +112,14 @@ static int take_at(const struct stanza *stanza, const struct conf_path *path,
     return error;
 }
 
-/* This host has no address from which that one can be reached: no IPv6, for one. */
+/* True if this host has no address from which that one can be reached: no IPv6, for example. */
 static bool has_no_way(int error)
 {
     return error == -ENETUNREACH || error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL;
 }
 
-/* At each address of a path, of which one at least can be reached. 0 or -errno. */
+/* Takes the fence at each address of a path. At least one of them must be reachable. 0 or
+ * -errno. */
 static int take_over(const struct stanza *stanza, const struct conf_path *path, uint64_t verifier)
 {
     struct conf_addresses found;
@@ -135,7 +136,8 @@ static int take_over(const struct stanza *stanza, const struct conf_path *path, 
     return error != 0 || taken > 0 ? error : no_way;
 }
 
-/* Over each path: a server may keep what it knows of clients apart for each of its addresses. */
+/* Takes the fence over each path: a server may know clients separately for each of its
+ * addresses. */
 static bool take_all(const struct stanza *stanza, uint64_t verifier)
 {
     bool all = true;
@@ -152,7 +154,7 @@ static bool take_all(const struct stanza *stanza, uint64_t verifier)
 
 /* ---- the token ---- */
 
-/* By the kernel's client: the directory is mounted on this host. */
+/* Writes it through the kernel's client: the directory is mounted on this host. */
 static int write_token(const struct stanza *stanza, const struct nfs4_token *token)
 {
     char name[NFS4_TOKEN_NAME], path[PATH_MAX + NFS4_TOKEN_NAME], text[NFS4_TOKEN_SIZE];
@@ -192,8 +194,8 @@ static struct nfs4_token new_token(void)
 
 /* ---- take ---- */
 
-/* With the lock held. From the first step on neither this host nor the former one has it until all
- * is done. */
+/* With the lock held. From the first step until all is done, neither this host nor the former one
+ * has the fence. */
 static bool take_locked(const struct stanza *stanza, int locked)
 {
     struct nfs4_token token = new_token(), told = {.verifier = 0};
@@ -255,7 +257,7 @@ static int take(const struct stanza *stanza)
 
 /* ---- status ---- */
 
-/* Fine: this host has it. */
+/* True if this host has the fence. */
 static bool status(const struct stanza *stanza)
 {
     static const char *const states[] = {[RUN_FENCE_NONE] = "not taken by this host",

@@ -47,7 +47,7 @@ static struct cmd_file *find_file(struct cmd_files *files, const struct directnf
     return added;
 }
 
-/* Who has the file open knows its size best; of several the largest one is shown. */
+/* A process that has the file open knows its size best. Of several sizes the largest is shown. */
 static void add_size(struct directnfs_file_stats *sum, const struct directnfs_file_stats *file)
 {
     bool better = file->slot == DIRECTNFS_SLOT_USED && sum->slot != DIRECTNFS_SLOT_USED;
@@ -127,8 +127,8 @@ static bool is_kernels(const struct cmd_file *file)
     return file->kernel > 0 && file->sum.name[0] == '/';
 }
 
-/* Most servers give root no rights; and what a user left in shared memory shall lead root nowhere.
- */
+/* Most servers give root no rights. And what a user left in shared memory must not lead root
+ * anywhere. */
 static void act_as(uid_t uid)
 {
     static uid_t now = (uid_t)-1;
@@ -143,7 +143,7 @@ static void act_as(uid_t uid)
     now = uid;
 }
 
-/* In a process of its own, which a server that does not answer may keep. */
+/* Runs in a process of its own: a server that does not answer may keep it. */
 static void ask_all(const struct cmd_files *files, int out)
 {
     for (size_t i = 0; i < files->count; i++) {
@@ -167,7 +167,7 @@ static void ask_all(const struct cmd_files *files, int out)
     }
 }
 
-/* True: it said all that it knows, and ends. */
+/* True: the child said all that it knows, and ends. */
 static bool read_answers(struct cmd_files *files, int in, int timeout_ms)
 {
     uint64_t end_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
@@ -201,7 +201,7 @@ void cmd_files_ask_sizes(struct cmd_files *files, int timeout_ms)
     if (child > 0) {
         bool ended = read_answers(files, ends[0], timeout_ms);
         kill(child, SIGKILL);
-        waitpid(child, NULL, ended ? 0 : WNOHANG); /* else it may hang, and init reaps it */
+        waitpid(child, NULL, ended ? 0 : WNOHANG); /* else it may hang; then init reaps it */
     }
     close(ends[0]);
 }

@@ -1,6 +1,4 @@
-/*
- * Files as an administrator knows them: each once, summed over the processes that use it.
- */
+/* Files as an administrator knows them: each file once, summed over the processes that use it. */
 #ifndef CMD_FILES_H
 #define CMD_FILES_H
 
@@ -13,13 +11,13 @@
 
 /* A file by its name and server. Text is printable as far as stats_snapshot_read() says. */
 struct cmd_file {
-    /* Counts are sums. `slot` is USED if some process has it open; `state`, `reason` are the
-     * kernel's if it serves the file for some process. */
+    /* Counts are sums. `slot` is USED if a process has the file open. If the kernel serves it for a
+     * process, `state` and `reason` say so. */
     struct directnfs_file_stats sum;
-    const struct directnfs_server_stats *server; /* of some process; NULL: it has no room there */
-    uint32_t uid;                                /* of some process that uses it */
-    uint32_t pid;                                /* of the only one; 0: there are several */
-    unsigned processes, kernel; /* that have it; those of them for which the kernel serves it */
+    const struct directnfs_server_stats *server; /* of one process; NULL: it had no room for it */
+    uint32_t uid;                                /* of one of the processes that use it */
+    uint32_t pid;                                /* the only process; 0: there are several */
+    unsigned processes, kernel; /* that use it; and those of them for which the kernel serves it */
     uint64_t key;
 };
 
@@ -30,16 +28,15 @@ struct cmd_files {
     struct cmd_index index;
 };
 
-/* Adds the files of a process that `wanted` takes; all of them if it is NULL. False without memory.
- */
+/* Adds those files of a process for which `wanted` is true; NULL: all. False: no memory. */
 bool cmd_files_add(struct cmd_files *files, const struct directnfs_stats *stats,
                    bool (*wanted)(const struct directnfs_file_stats *file));
 void cmd_files_free(struct cmd_files *files);
 
 /*
- * Asks the kernel for the sizes of the files that it serves, as the users who use them: nobody else
- * knows them. It may have to wait for a server: what has no answer within `timeout_ms` keeps the
- * size that a process last knew.
+ * Asks the kernel for the sizes of files that it serves. Asks as the users that use them, as nobody
+ * else may know the sizes. It may have to wait for a server. Without an answer within `timeout_ms`,
+ * a file keeps the size that a process last knew.
  */
 void cmd_files_ask_sizes(struct cmd_files *files, int timeout_ms);
 

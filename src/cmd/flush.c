@@ -1,11 +1,10 @@
 /*
- * directnfs flush: what programs left in the run directory without a server having it, as they were
- * killed, goes to the server.
+ * directnfs flush: sends to the server what killed programs left in the run directory.
  *
- * Only the library knows how to do that: which file has which handle, what must not overtake what,
- * which data may still be on its way. So for each run directory this command starts itself with the
- * library preloaded, as the owner of the directory; there a syncfs(2), or an open(2) and fsync(2)
- * of a file, does all of it.
+ * Only the library knows how: which file has which handle, what must not overtake what, which data
+ * may still be on its way. So this command starts itself for each run directory, with the library
+ * preloaded, as the owner of the directory. There a syncfs(2) does all of it, or an open(2) and
+ * fsync(2) of a file.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -47,7 +46,7 @@ static void read_registry(struct stats_snapshot *snapshot)
     }
 }
 
-/* -errno */
+/* 0 or -errno */
 static int send_file(const struct cmd_stray_target *target)
 {
     int fd = open(target->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -57,7 +56,7 @@ static int send_file(const struct cmd_stray_target *target)
     return result;
 }
 
-/* What is of one mount goes with what is of all others. */
+/* What belongs to one mount is sent together with all others. 0 or -errno. */
 static int send_mount(const struct cmd_stray_target *target)
 {
     int fd = open(target->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -91,7 +90,7 @@ static void name_of(const struct cmd_stray_target *target, const struct stats_un
                  (unsigned long long)file->inode);
 }
 
-/* How many bytes of the file are set aside. */
+/* Bytes of the file that are set aside. */
 static uint64_t aside_of(const struct stats_uncommitted *file, const struct stats_snapshot *at)
 {
     uint64_t bytes = 0;
@@ -101,7 +100,7 @@ static uint64_t aside_of(const struct stats_uncommitted *file, const struct stat
     return bytes;
 }
 
-/* Says what became of a file. A program that runs may have written to it meanwhile. */
+/* Says what became of a file. A running program may have written to it meanwhile. */
 static bool say(const struct cmd_stray_target *target, const struct stats_uncommitted *file,
                 const struct stats_snapshot *before, const struct stats_snapshot *after, int result)
 {
@@ -153,7 +152,7 @@ static bool send_target(const struct cmd_stray_target *target, const struct stat
     return fine;
 }
 
-/* Says what no mount of the configuration has. */
+/* Says what no mount of the configuration has. True: nothing. */
 static bool nothing_else(const struct cmd_stray_target *targets, size_t count)
 {
     struct stats_snapshot snapshot;
@@ -177,7 +176,7 @@ static bool nothing_else(const struct cmd_stray_target *targets, size_t count)
     return files == 0;
 }
 
-/* Of names, as they are; false after a complaint. */
+/* The target of a name, as it is. False after a complaint. */
 static bool find_target(const char *name, struct cmd_stray_target *target)
 {
     struct stat status;
@@ -210,7 +209,7 @@ static int send_named(char **names, int count)
     return status;
 }
 
-/* All mounts of the configuration that are there. */
+/* Sends for all mounts of the configuration that are there. */
 static int send_all(void)
 {
     struct conf_nfstab tab = {0};
@@ -269,7 +268,7 @@ static int settle_named(char **names, int count, stray_action *action)
     return status;
 }
 
-/* ---- without it ---- */
+/* ---- without the library ---- */
 
 enum what { SEND, FORCE, DISCARD };
 
@@ -278,13 +277,13 @@ struct starting {
     char library[PATH_MAX], command[PATH_MAX];
     char **names;
     int count;
-    unsigned *found; /* of each name: in how many run directories something of it was set aside, */
-    int *errors;     /* or why none was found, other than -ENOENT */
+    unsigned *found; /* for each name: in how many run directories something of it was set aside, */
+    int *errors;     /* or why none was found, if it is not -ENOENT */
     int status;
 };
 
-/* Of all that root may, ports below 1024 stay, also over exec: most servers insist on them, and the
- * service whose data it is has them. */
+/* Of root's capabilities keeps only ports below 1024, also over exec. Most servers insist on such
+ * ports, and the service that wrote the data has them. */
 static bool keep_low_ports(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -296,12 +295,12 @@ static bool keep_low_ports(void)
     data[1].permitted = data[1].effective = data[1].inheritable = 0;
     if (syscall(SYS_capset, &header, data) != 0)
         return false;
-    if (data[0].permitted) /* without it there may still be servers that take other ports */
+    if (data[0].permitted) /* without it there may still be servers that accept other ports */
         (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_BIND_SERVICE, 0, 0);
     return true;
 }
 
-/* In the child: for good who is the owner of the run directory. */
+/* In the child: becomes the owner of the run directory, for good. */
 static bool become(uid_t user, gid_t group)
 {
     return seteuid(0) == 0 && setgroups(1, &group) == 0 && setresgid(group, group, group) == 0 &&
@@ -325,7 +324,7 @@ static void start(const struct starting *starting, char **argv)
     _exit(CMD_NOT_FINE);
 }
 
-/* What was said of registries that this version cannot use. */
+/* What was said about registries that this version cannot use. */
 struct said {
     bool some, in_place;
 };
@@ -374,7 +373,7 @@ static int remove_left(void *argument, const struct stats_left *left)
     return 0;
 }
 
-/* -errno */
+/* 0 or -errno */
 static int visit_left(stats_left_visitor *visitor, void *argument)
 {
     int run = run_open();
@@ -401,7 +400,7 @@ static int discard_all(void)
     return status;
 }
 
-/* This command with the library, for these names. */
+/* Starts this command with the library, for these names. */
 static void start_child(struct starting *starting, char **names, int count)
 {
     char **argv = cmd_need(calloc((size_t)count + 5, sizeof(*argv))), **at = argv;
@@ -469,7 +468,7 @@ static void visit_all(struct starting *starting, void (*function)(void *argument
     starting->status = CMD_NOT_FINE;
 }
 
-/* Which of several users wrote last is not known. */
+/* If several users have something for a name, nobody knows which of them wrote last. */
 static void find_all(struct starting *starting)
 {
     visit_all(starting, visit_to_find);
@@ -505,7 +504,7 @@ static int start_all(enum what what, char **names, int count)
     return starting.status;
 }
 
-/* Whose syncfs() is it that is called here? */
+/* True if the library's syncfs() is called here. */
 static bool has_library(void)
 {
     Dl_info info;

@@ -1,6 +1,4 @@
-/*
- * directnfs(1): finds the subcommand, and says what can be said without one.
- */
+/* directnfs(1): finds the subcommand, and does what needs none. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +23,7 @@ static const struct cmd_option options[] = {
     CMD_FLAG_OPTION("version", 'V', version, NULL),
 };
 
-/* What stands before the subcommand. */
+/* What may come before the subcommand. */
 static const struct cmd_command self = {
     .usage = "--help | COMMAND --help | --version\n",
     .options = options,
@@ -132,7 +130,7 @@ bool cmd_parse_number(const char *text, bool fraction, double low, double high, 
     return true;
 }
 
-/* A full disk or a closed pipe must not pass for a report that was printed. */
+/* If the disk is full or the pipe closed, the report was not printed. */
 static int flush_output(int status)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends a mount without counts. NULL without memory. */
+/* Appends a mount without counts. NULL: no memory. */
 static struct cmd_mount *append(struct cmd_mounts *mounts, uint32_t user,
                                 const struct directnfs_mount_stats *names)
 {
@@ -17,7 +17,7 @@ static struct cmd_mount *append(struct cmd_mounts *mounts, uint32_t user,
     return mount;
 }
 
-/* The sum that a mount of a user belongs to. NULL without memory. */
+/* The sum that a mount of a user belongs to. NULL: no memory. */
 static struct cmd_mount *find(struct cmd_mounts *mounts, uint32_t user,
                               const struct directnfs_mount_stats *wanted)
 {

@@ -1,6 +1,4 @@
-/*
- * What each mount costs each user: the sum over processes, those that ended included.
- */
+/* What each mount costs each user: the sum over processes, including those that ended. */
 #ifndef CMD_MOUNTS_H
 #define CMD_MOUNTS_H
 
@@ -19,17 +17,17 @@ struct cmd_mounts {
 };
 
 /*
- * Adds the mounts of some processes, which run, or are sums of what ended. Whatever they hold, a
- * user has DIRECTNFS_MOUNTS of them at most: what is more is counted as one mount "others". False
- * without memory.
+ * Adds the mounts of some processes that run, or of sums of those that ended. A user gets at most
+ * DIRECTNFS_MOUNTS mounts, whatever the processes hold: more are counted as one mount "others".
+ * False: no memory.
  */
 bool cmd_mounts_add(struct cmd_mounts *mounts, const struct directnfs_stats *const *processes,
                     size_t count, bool running);
 void cmd_mounts_free(struct cmd_mounts *mounts);
 
-/* Means of one operation; 0 where there was no call. Times in microseconds. */
+/* Means for one operation; 0 if there was no call. Times in microseconds. */
 struct cmd_operation {
-    double kilobytes; /* of a call: KiB */
+    double kilobytes; /* KiB of one call */
     double rtt_us, queue_us, exe_us;
 };
 struct cmd_operation cmd_operation(const struct directnfs_operation_stats *counted);

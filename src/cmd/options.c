@@ -7,9 +7,9 @@
 #include "cmd/cmd.h"
 #include "config/source.h"
 
-#define LONG 256 /* getopt's number of the first long option; letters are below */
+#define LONG 256 /* getopt's number of the first long option; letters are lower */
 
-/* Which option? NULL: --help. */
+/* The option of a result. NULL: --help. */
 static const struct cmd_option *find(const struct cmd_command *command, int result)
 {
     if (result >= LONG)
@@ -21,7 +21,7 @@ static const struct cmd_option *find(const struct cmd_command *command, int resu
     return NULL;
 }
 
-/* A long option that getopt does not know: of several that begin so, of one that is like it, or of
+/* For a long option that getopt does not know. Several may begin so, one may be like it, or
  * none. */
 static int complain_of_long(const struct cmd_command *command, const char *word)
 {
@@ -39,7 +39,7 @@ static int complain_of_long(const struct cmd_command *command, const char *word)
                            nearest ? nearest : "", nearest ? " meant?" : "");
 }
 
-/* What getopt_long() did not like. */
+/* Complains of what getopt_long() did not like. */
 static int complain(const struct cmd_command *command, int result, char **argv)
 {
     const char *word = argv[optind - 1];
@@ -53,7 +53,7 @@ static int complain(const struct cmd_command *command, int result, char **argv)
     return complain_of_long(command, word);
 }
 
-/* False: it is not what the option takes. */
+/* False: the option does not take that. */
 static bool take(const struct cmd_option *option, void *request)
 {
     char *place = (char *)request + option->offset;

@@ -45,7 +45,7 @@ char *cmd_printable(const char *text, size_t limit)
 
 const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER])
 {
-    /* Most rows are of the same user as the row before, and there may be many. */
+    /* Most rows have the same user as the row before, and there may be many rows. */
     static uid_t known = CMD_NO_USER;
     static char name[64];
     if (user == CMD_NO_USER)
@@ -107,7 +107,7 @@ static void json_string(FILE *out, const char *text, size_t limit, bool lower)
     fputc('"', out);
 }
 
-/* What stands before an element: comma, line, indentation, key. */
+/* Writes what comes before an element: comma, line, indentation, key. */
 static void json_element(struct cmd_json *json, const char *key)
 {
     if (json->filled)

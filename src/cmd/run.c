@@ -18,7 +18,8 @@
 
 #define LIBRARY "libdirectnfs.so"
 
-/* Writes the directory of this command, with a slash at its end. False, with errno: not known. */
+/* Writes the directory of this command, with a slash at its end. False, with errno: it is not
+ * known. */
 static bool find_command(char directory[PATH_MAX])
 {
     ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
@@ -47,7 +48,7 @@ bool cmd_library(char path[PATH_MAX])
     return false;
 }
 
-/* The same, with a complaint if it cannot be used. */
+/* As cmd_library(), with a complaint if the library cannot be used. */
 static bool find_library(char path[PATH_MAX])
 {
     char command[PATH_MAX];
@@ -84,7 +85,7 @@ int cmd_preload(const char *library)
     return result;
 }
 
-/* What this program starts says once that it has the library. */
+/* Names this start: of the processes that come from it, one logs that it has the library. */
 static int set_start(void)
 {
     char name[64];

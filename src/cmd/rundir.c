@@ -18,7 +18,7 @@
 #define RUN_PARENT "/dev/shm"
 #define RUN_PREFIX "directnfs."
 
-/* Nobody, or whose directory alone is meant. */
+/* Only this user's directory is visited. RUN_ANYBODY: no user was chosen. */
 static uid_t chosen_user = RUN_ANYBODY;
 static gid_t chosen_group;
 
@@ -28,7 +28,7 @@ static void cannot_become(const char *command, const char *who)
     exit(CMD_NOT_FINE);
 }
 
-/* As root: is the user for as long as `visit` runs, with that user's rights and no more. */
+/* Root becomes the user while `visit` runs, with that user's rights only. */
 static void visit_as(const char *command, uid_t user, gid_t group, void (*visit)(void *argument),
                      void *argument)
 {
@@ -57,14 +57,14 @@ static void visit_open(const char *command, int run, void (*visit)(void *argumen
     close(run);
 }
 
-/* Is it one directory, and not those of all users? */
+/* True for one directory, false for those of all users. */
 static bool is_one(void)
 {
     const char *chosen = getenv("DIRECTNFS_RUN");
     return geteuid() != 0 || (chosen != NULL && *chosen != '\0');
 }
 
-/* Whose it shall be. Root may name one of anybody. */
+/* The user that must own the one directory. Root may name a directory of anybody. */
 static uid_t owner_of_one(void)
 {
     return chosen_user != RUN_ANYBODY ? chosen_user : geteuid() != 0 ? geteuid() : RUN_ANYBODY;
@@ -105,7 +105,7 @@ static int visit_one(const char *command, void (*visit)(void *argument), void *a
     return run;
 }
 
-/* Is it a directory of this user, though one that cannot be used? */
+/* True if it is a directory of this user, even one that cannot be used. */
 static bool is_of(int parent, const char *name, uid_t user)
 {
     struct stat status;
@@ -113,8 +113,8 @@ static bool is_of(int parent, const char *name, uid_t user)
            status.st_uid == user;
 }
 
-/* What does not belong to the user in its name was put there by somebody else: it is passed over.
- */
+/* A directory that does not belong to the user in its name was made by somebody else: it is passed
+ * over. */
 static int visit_all(const char *command, void (*visit)(void *argument), void *argument,
                      char problem[CMD_RUNDIR_PROBLEM])
 {
@@ -213,7 +213,7 @@ const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM])
 
 void cmd_rundir_measure(struct cmd_rundir_memory *memory)
 {
-    enum { ENTRIES_MAX = 65536 }; /* whatever somebody put there */
+    enum { ENTRIES_MAX = 65536 }; /* a bound on what somebody put there */
     struct statvfs system;
     struct stat status;
     int run = run_open(), fd = run >= 0 ? openat(run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;

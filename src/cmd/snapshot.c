@@ -9,7 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/rundir.h"
 
-/* The first one is kept. */
+/* Keeps the first problem. */
 static void note_problem(struct cmd_snapshot *snapshot, const char *what, const char *why)
 {
     if (snapshot->problem[0] == '\0')
@@ -50,8 +50,9 @@ static void read_directory(void *argument)
     const struct reading *reading = argument;
     struct cmd_snapshot *snapshot = reading->snapshot;
     char problem[CMD_RUNDIR_PROBLEM];
-    /* Whatever somebody else put into a directory, root shall wait for less than a second, and
-     * spend less than 64 MiB, all copies of a snapshot and what is made of it together. */
+    /* Another user may have put anything into a directory. For it root must wait less than a
+     * second, and spend less than 64 MiB. That is for all copies of a snapshot, and what is made of
+     * them. */
     const struct stats_bounds bounds = {
         .cpu_ns = 150000000, .lock_ms = 100, .bytes = ((size_t)26 << 20) / reading->copies};
     int error = stats_snapshot_read(reading->stats, cmd_rundir_is_foreign() ? &bounds : NULL);

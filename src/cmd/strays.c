@@ -16,7 +16,7 @@
 #include "cmd/rundir.h"
 #include "run/strays.h"
 
-enum { DIRECTORIES_OPEN = 32 }; /* as a file is looked for */
+enum { DIRECTORIES_OPEN = 32 }; /* in a search for a file */
 
 bool cmd_strays_read(struct stats_snapshot *snapshot)
 {
@@ -33,7 +33,7 @@ bool cmd_strays_read(struct stats_snapshot *snapshot)
 
 /* ---- which ---- */
 
-/* The device of a mount may be another one since it was mounted again. */
+/* A mount may have got another device since, as it was mounted again. */
 static bool is_on(const struct stats_stray *stray, dev_t device)
 {
     struct stat status;
@@ -49,7 +49,7 @@ bool cmd_stray_is_of(const struct stats_stray *stray, const struct cmd_stray_tar
     return (!target->file || stray->inode == target->inode) && is_on(stray, target->device);
 }
 
-/* Is it the name of a stray file, in this run directory if it names one? */
+/* True for the name of a stray's file; with a directory, only if it is this run directory. */
 static bool is_stray_name(const char *name)
 {
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
@@ -188,7 +188,7 @@ bool cmd_strays_discard(const struct cmd_stray_target *target)
 
 /* ---- writing ---- */
 
-/* The file that is looked for in the directories of a mount, and its name when it is found. */
+/* The file that is searched for in the directories of a mount, and its name once it is found. */
 static const struct run_stray *wanted;
 static char found[PATH_MAX];
 
@@ -206,7 +206,7 @@ static int look(const char *name, const struct stat *status, int type, struct FT
     return 1;
 }
 
-/* The name of the file that it is of: the one that it had, or any on the mount. NULL: none. */
+/* A name of the stray's file: the one that it had, or any on the mount. NULL: none. */
 static const char *find_file(const struct run_stray *stray)
 {
     struct stat status;
@@ -232,7 +232,7 @@ static int write_piece(int fd, const char *bytes, size_t length, uint64_t offset
     return 0;
 }
 
-/* To the file that is open, up to the server's disk. 0 or -errno. */
+/* Writes all pieces to the open file, and to the server's disk. 0 or -errno. */
 static int write_all(struct run_stray_file *file, int fd)
 {
     static char bytes[RUN_STRAY_PIECE];
@@ -246,7 +246,7 @@ static int write_all(struct run_stray_file *file, int fd)
     return result;
 }
 
-/* Opens the file of this name, if it is the one that the stray is of. -errno. */
+/* Opens the file of this name, if it is the stray's. Returns its descriptor or -errno. */
 static int open_file(const char *name, const struct stats_stray *stray)
 {
     struct stat status;
@@ -263,7 +263,7 @@ static int open_file(const char *name, const struct stats_stray *stray)
     return -ESTALE;
 }
 
-/* What was opened for it is closed; 0 or -errno of all of it. */
+/* Opens the stray's file, writes it, and closes it. 0 or -errno of any of these. */
 static int force(struct run_stray_file *file, const char *name, const struct stats_stray *stray)
 {
     int result = run_stray_check(file), fd = result ? result : open_file(name, stray);
@@ -309,7 +309,8 @@ static bool force_one(const struct cmd_stray_target *target, const struct stats_
     return true;
 }
 
-/* Is there something older of the same file? It would undo what is newer if it came later. */
+/* An older stray of this file; NULL: none. If it were written later, it would undo the newer
+ * one. */
 static const struct stats_stray *older(const struct stats_snapshot *snapshot, unsigned index)
 {
     for (unsigned i = 0; i < index; i++)

@@ -54,7 +54,7 @@ const char *cmd_mark_thousands(char text[CMD_MARKED], const char *digits)
 
 struct cmd_row *cmd_table_begin(struct cmd_table *table)
 {
-    /* The array grows when the count is a power of two, so that its capacity need not be kept. */
+    /* The array grows when the count is a power of two, so its capacity need not be stored. */
     size_t count = table->count++;
     if ((count & (count - 1)) == 0)
         table->rows =
@@ -158,7 +158,7 @@ static int compare_rows(const void *a, const void *b, void *argument)
     const struct cmd_row *first = a, *second = b;
     const struct cmd_cell *left = &first->cells[order->column];
     const struct cmd_cell *right = &second->cells[order->column];
-    /* As text, as far as it is exact: doubles would not tell large counts apart. */
+    /* Compares exact numbers as text: doubles would not tell large counts apart. */
     int result = !order->number ? strcmp(left->text, right->text)
                  : order->brief ? (left->number < right->number) - (left->number > right->number)
                                 : strverscmp(right->text, left->text);
@@ -177,7 +177,7 @@ void cmd_table_sort(struct cmd_table *table, size_t column, bool reverse)
 
 /* ---- printing ---- */
 
-/* Characters of printable text: its bytes but for those that continue a character. */
+/* Number of characters in printable text: its bytes but those that continue a character. */
 static size_t characters(const char *text)
 {
     size_t count = 0;
@@ -186,7 +186,7 @@ static size_t characters(const char *text)
     return count;
 }
 
-/* The place behind so many characters. */
+/* The place after `count` characters. */
 static const char *skip(const char *text, size_t count)
 {
     for (; *text && (count > 0 || (*text & 0xc0) == 0x80); text++)
@@ -194,7 +194,7 @@ static const char *skip(const char *text, size_t count)
     return text;
 }
 
-/* Text that is too long ends or begins with dots; `width` is 3 at least then. */
+/* Text that is too long begins or ends with dots; then `width` is at least 3. */
 static void print_cell(const struct cmd_column *column, const char *text, size_t width, bool last,
                        FILE *out)
 {
@@ -211,7 +211,7 @@ static void print_cell(const struct cmd_column *column, const char *text, size_t
     fputs(last ? "\n" : "  ", out);
 }
 
-/* What a cell shows, in `marked` if it is not its text. */
+/* What a cell shows. If that is not its text, it is in `marked`. */
 static const char *shown(const struct cmd_table *table, const struct cmd_row *row, size_t column,
                          char marked[CMD_MARKED])
 {
@@ -222,7 +222,7 @@ static const char *shown(const struct cmd_table *table, const struct cmd_row *ro
     return is_time ? cmd_mark_thousands(marked, text) : text;
 }
 
-/* Prints the key columns and those of [first, end). */
+/* Prints the key columns and the columns of [first, end). */
 static void print_part(const struct cmd_table *table, const size_t *widths, size_t first,
                        size_t end, FILE *out)
 {
@@ -239,7 +239,7 @@ static void print_part(const struct cmd_table *table, const size_t *widths, size
     }
 }
 
-enum { NARROWEST = 24 }; /* that a column is cut to */
+enum { NARROWEST = 24 }; /* no column is cut to less */
 
 static size_t total_width(const size_t *widths, size_t count)
 {
@@ -249,7 +249,7 @@ static size_t total_width(const size_t *widths, size_t count)
     return total;
 }
 
-/* Takes from the widest of some columns that may be cut, until they fit or none is wide. */
+/* Narrows the widest of the columns that may be cut, until all fit or none is wide. */
 static void cut_columns(const struct cmd_table *table, size_t count, size_t *widths, size_t width)
 {
     size_t total = total_width(widths, count);
@@ -266,7 +266,7 @@ static void cut_columns(const struct cmd_table *table, size_t count, size_t *wid
     }
 }
 
-/* The widths of all columns, for free(). */
+/* The widths of all columns; free them by free(). */
 static size_t *measure_columns(const struct cmd_table *table)
 {
     size_t *widths = cmd_need(calloc(table->column_count, sizeof(*widths)));

@@ -1,7 +1,7 @@
 /*
- * Owner, mode, times and extended attributes are the kernel's business. But what was written behind
- * must be at the server first: writing it later would date the file anew, and clear its set-user-ID
- * bits and its capabilities, or be refused by a new access control list.
+ * Owner, mode, times and extended attributes are the kernel's business. But data that was written
+ * behind must reach the server first. A later WRITE would date the file anew, and clear its
+ * set-user-ID bits and its capabilities. A new access control list could even refuse it.
  */
 #include <sys/time.h>
 #include <sys/xattr.h>
@@ -118,7 +118,7 @@ PRELOAD_EXPORT int futimesat(int dirfd, const char *path, const struct timeval t
     return PRELOAD_REAL(futimesat)(dirfd, path, times);
 }
 
-/* ---- extended attributes: no WRITE undoes that one is removed ---- */
+/* ---- extended attributes: removing one needs nothing, as no WRITE undoes that ---- */
 
 PRELOAD_EXPORT int setxattr(const char *path, const char *name, const void *value, size_t size,
                             int flags)

@@ -1,6 +1,6 @@
 /*
- * Descriptors end and multiply. Those that are the library's own do not exist for the application:
- * a loop that closes everything passes them by.
+ * Closing and duplicating descriptors. The library's own descriptors do not exist for the
+ * application: a loop that closes everything passes them by.
  */
 #include <limits.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@ PRELOAD_SLOW int preload_close(int fd)
     int error = fd_closing(fd);
     int result = sys_close(fd);
     sys_critical_leave();
-    /* On Linux the descriptor is gone whatever close() says, so EINTR would tell nothing. */
+    /* On Linux the descriptor is gone whatever close() says, so EINTR would say nothing. */
     return result < 0 && result != -EINTR ? result : error;
 }
 
@@ -27,8 +27,8 @@ PRELOAD_EXPORT int close(int fd)
     return PRELOAD_REAL(close)(fd);
 }
 
-/* fd_closing() for every managed descriptor of [first, last]. As in the kernel, errors of closing
- * many at once reach nobody; the engine logs what was lost. */
+/* Calls fd_closing() for every managed descriptor of [first, last]. Errors reach nobody, as in the
+ * kernel when many are closed at once. The engine logs what was lost. */
 static void closing_range(unsigned first, unsigned last)
 {
     unsigned limit = (unsigned)preload_managed_limit();
@@ -37,7 +37,7 @@ static void closing_range(unsigned first, unsigned last)
             preload_forget((int)fd);
 }
 
-/* close_range(2) of a piece without a descriptor of ours; before Linux 5.9 one by one. */
+/* close_range(2) for a range without descriptors of ours. Before Linux 5.9 it closes one by one. */
 static int close_piece(unsigned first, unsigned last, unsigned flags)
 {
     long result = sys_call3(SYS_close_range, first, last, flags);
@@ -75,7 +75,7 @@ PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
     unsigned known = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
     if (first > last || ((unsigned)flags & ~known))
         return preload_fail(EINVAL);
-    /* Ours have the flag already. */
+    /* Our descriptors have the flag already. */
     if (((unsigned)flags & CLOSE_RANGE_CLOEXEC) || sys_critical_inside())
         return PRELOAD_REAL(close_range)(first, last, flags);
     return (int)preload_result(close_around_ours(first, last, (unsigned)flags));
@@ -95,9 +95,9 @@ PRELOAD_EXPORT int dup(int fd)
 }
 
 /*
- * Before the kernel replaces `to`: false, with errno, if it is not the application's. What `to` was
- * is told to the engine only if the call will not fail for `from`. As in the kernel, an error of
- * this close reaches nobody.
+ * Before the kernel replaces `to`. False, with errno, if a descriptor is the library's own. The
+ * engine hears of the end of `to` only if `from` is valid. An error of this close reaches nobody,
+ * as in the kernel.
  */
 static bool may_replace(int from, int to)
 {

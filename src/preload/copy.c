@@ -1,15 +1,15 @@
 /*
- * Copies between descriptors. If one of the two is ours they become a loop of reads and writes
- * through the wrappers of this room, which find the right world for each side.
+ * Copies between descriptors. If one of the two is managed, the copy is a loop of reads and writes
+ * through the wrappers of this room. They find the right world for each side.
  */
 #include "preload/preload.h"
 
 enum { BUFFER_SIZE = 256 * 1024 };
 
 /*
- * Copies up to `length` bytes from `in` at `from`; to `out` at `to`, or at its own position if `to`
- * is NULL. Returns the bytes copied, short at end of file, when `out` takes no more, or when an
- * error came after some bytes; -1 and errno if nothing was copied.
+ * Copies up to `length` bytes from `in` at offset `from`. They go to `out` at *to; if `to` is NULL,
+ * at its file offset. Returns the bytes copied. These are fewer at the end of the file, if `out`
+ * takes no more, or if an error follows some bytes. -1 and errno: nothing was copied.
  */
 static ssize_t copy(int in, off_t from, int out, const off_t *to, size_t length)
 {
@@ -49,7 +49,8 @@ static size_t bounded(size_t length)
     return length < FILE_TRANSFER_MAX ? length : FILE_TRANSFER_MAX;
 }
 
-/* To where a copy has ended, in *offset or the descriptor. False, with errno, if that cannot be. */
+/* Moves *offset, or the offset of the descriptor, to where a copy ended. False, with errno: it
+ * failed. */
 static bool moved(int fd, off_t *offset, off_t end)
 {
     if (offset == NULL)
@@ -60,7 +61,7 @@ static bool moved(int fd, off_t *offset, off_t end)
     return false;
 }
 
-/* Is it open for reading, or for writing? */
+/* True if the descriptor is open with another access mode than `other_access`. */
 static bool is_open_for(int fd, int other_access)
 {
     int flags = sys_fcntl(fd, F_GETFL, 0);
@@ -72,7 +73,7 @@ static bool appends(int fd)
     return sys_fcntl(fd, F_GETFL, 0) & O_APPEND;
 }
 
-/* A file that is managed is a regular one: its server is not asked. */
+/* A managed file is a regular one, so its server is not asked. */
 static bool has_pages(int fd)
 {
     struct stat status;
@@ -80,8 +81,8 @@ static bool has_pages(int fd)
            (sys_fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)));
 }
 
-/* What sendfile(2) demands, in the kernel's order: also where nothing would be copied. 0 or -errno;
- * where it begins in *from. */
+/* Checks what sendfile(2) demands, in the kernel's order, even if nothing would be copied. Puts
+ * into *from where the copy begins. 0 or -errno. */
 static int check_sending(int out, int in, const off_t *offset, size_t count, off_t *from)
 {
     if (offset && preload_get(from, offset, sizeof(*from)) != 0)
@@ -111,7 +112,7 @@ PRELOAD_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
     return copied <= 0 || moved(in, offset, from + copied) ? copied : -1;
 }
 
-/* What copy_file_range(2) demands, in the kernel's order: also where nothing would be copied.
+/* Checks what copy_file_range(2) demands, in the kernel's order, even if nothing would be copied.
  * Shortens *length to the end of the file. 0 or -errno. */
 static int check_range(int in, off_t from, int out, off_t to, size_t *length)
 {
@@ -130,7 +131,7 @@ static int check_range(int in, off_t from, int out, off_t to, size_t *length)
         *length = 0;
     else if (*length > (uint64_t)source.st_size - (uint64_t)from)
         *length = (uint64_t)source.st_size - (uint64_t)from;
-    if (to == INT64_MAX) /* no file is longer; of smaller limits pwrite() knows */
+    if (to == INT64_MAX) /* no file is longer; pwrite() knows smaller limits */
         return -EFBIG;
     if (from < 0 || to < 0 || *length > (size_t)(INT64_MAX - from))
         return -EINVAL;
@@ -164,8 +165,8 @@ PRELOAD_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off6
     return moved(in, in_offset, from + copied) && moved(out, out_offset, to + copied) ? copied : -1;
 }
 
-/* Pages cannot be passed on; programs fall back on read() and write(): splice(2), EINVAL. What else
- * is wrong with the call the kernel says first. */
+/* Returns the error of a call that would pass pages on. EINVAL makes programs fall back on read()
+ * and write(): splice(2). The kernel reports other errors first. */
 static int check_splicing(int in, const off64_t *in_offset, int out, const off64_t *out_offset)
 {
     if (sys_fcntl(in, F_GETFD, 0) < 0 || sys_fcntl(out, F_GETFD, 0) < 0)

@@ -79,8 +79,8 @@ PRELOAD_EXPORT int lockf(int fd, int command, off_t size)
     return result;
 }
 
-/* FS_IOC_RESVSP and its kind, by which XFS had fallocate(2) first. The layout is
- * struct xfs_flock64's. */
+/* FS_IOC_RESVSP and its kind: XFS's calls before fallocate(2). The layout is struct
+ * xfs_flock64's. */
 struct space {
     int16_t type, whence;
     int64_t start, length;
@@ -88,8 +88,8 @@ struct space {
 };
 #define SPACE_REQUEST(number) _IOW('X', number, struct space)
 
-/* What the file system does by its own means: it knows nothing of data that the kernel has not
- * seen. The error with which it is refused; 0: it is the kernel's. */
+/* Requests that the file system carries out itself: it does not know data that the kernel has not
+ * seen. Returns the error of the refusal. 0: the kernel may do it. */
 static int refusal(int fd, unsigned long request, const void *argument)
 {
     struct file_clone_range range = {.src_fd = fd};
@@ -99,11 +99,11 @@ static int refusal(int fd, unsigned long request, const void *argument)
         break;
     case FICLONERANGE:
         if (!fd_is_any_managed() || preload_get(&range, argument, sizeof(range)) != 0)
-            return 0; /* no file is ours, or the kernel says EFAULT */
+            return 0; /* no file is managed, or the kernel says EFAULT */
         break;
     case FIDEDUPERANGE:
     case SPACE_REQUEST(40): /* reserve */
-    case SPACE_REQUEST(41): /* and give back */
+    case SPACE_REQUEST(41): /* give back */
     case SPACE_REQUEST(42):
     case SPACE_REQUEST(43):
     case SPACE_REQUEST(57): /* fill with zeros */
@@ -126,7 +126,7 @@ PRELOAD_SLOW static int tell_unread(int fd, int *unread)
     off_t now = lseek(fd, 0, SEEK_CUR);
     if (now < 0 || fstat(fd, &status) < 0)
         return -1;
-    int left = (int)(status.st_size - now); /* as the kernel cuts it */
+    int left = (int)(status.st_size - now); /* cut to an int, as the kernel does */
     return (int)preload_result(preload_put(unread, &left, sizeof(left)));
 }
 

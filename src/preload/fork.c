@@ -5,7 +5,7 @@
 #include "preload/preload.h"
 #include "sys/thread.h"
 
-/* the engine hears of it through pthread_atfork(). vfork() is in vfork.c. */
+/* The engine learns of it through pthread_atfork(). vfork() is in vfork.c. */
 PRELOAD_EXPORT pid_t fork(void)
 {
     return PRELOAD_REAL(fork)();
@@ -28,17 +28,17 @@ PRELOAD_EXPORT pid_t _Fork(void)
 }
 
 /*
- * The mutexes of the registry are robust: in each is the thread that has it, and the kernel marks
- * those that are in a list of a thread that dies. libc makes both known for a child of fork(), but
- * not for one that the kernel's clone() made: it would have its parent's number in its mutexes, and
- * should it be killed, all processes of the host would wait for them for ever.
+ * The mutexes of the registry are robust. Each mutex has the number of the thread that holds it.
+ * When a thread dies, the kernel marks the mutexes in its list. libc sets up number and list in a
+ * child of fork(), but not in a child of the kernel's clone(). That child would put its parent's
+ * number into mutexes. If it were killed, all processes of the host would wait for them for ever.
  */
 struct robust {
     void *list; /* NULL: not known */
     size_t size;
 };
 
-/* Where glibc has the number: before the list, with a pointer between. */
+/* Where glibc has the number: before the list, with one pointer between them. */
 static pid_t *number_beside(const struct robust *robust)
 {
     return (pid_t *)((char *)robust->list - 2 * sizeof(void *));
@@ -98,8 +98,8 @@ static int clone_child(void *argument)
     return start.function(start.argument);
 }
 
-/* Without CLONE_VM it is a fork; with it a thread, which needs nothing, unless it has descriptors
- * of its own: if its parent waits for it, that is a vfork(). */
+/* Without CLONE_VM this is a fork. With it the child is a thread, and needs nothing. Only if it has
+ * descriptors of its own, and its parent waits for it, is it a vfork(). */
 PRELOAD_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
     va_list arguments;
@@ -124,12 +124,12 @@ PRELOAD_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *
 
 /* ---- exec --------------------------------------------------------------------------------------
  *
- * The new program finds the descriptors that stay open and adopts them again; what this process
- * wrote is committed first, since afterwards nobody would do it at its exit.
- */
+ * The new program finds the descriptors that stay open, and adopts them again. What this process
+ * wrote is committed first: at its exit the new program would not do it. */
 
-/* Collects the arguments of execl(3) and its sisters; `rest` then stands behind the NULL. The empty
- * assembler statement hides from the compiler that libc's header promises a first argument. */
+/* Collects the arguments of execl(3) and its sisters. Then `rest` is behind the NULL. libc's header
+ * promises that the first argument is not NULL; the empty assembler statement hides that from the
+ * compiler. */
 #define COLLECT(argv, first, rest)                                                         \
     const char *argv##_first = (first);                                                    \
     __asm__("" : "+r"(argv##_first));                                                      \
@@ -208,10 +208,10 @@ PRELOAD_EXPORT int execveat(int dirfd, const char *path, char *const argv[], cha
 }
 
 /*
- * The child's file actions are system calls inside libc on the child's own copy of the descriptors,
- * where ours are FD_CLOEXEC; the parent goes on and commits in its own time. But what they share
- * must be as the kernel would have it, and what was written is at the server: the child may have no
- * library.
+ * Inside libc, the child carries out its file actions as system calls. They work on its own copy of
+ * the descriptors, where ours are FD_CLOEXEC. The parent goes on, and commits in its own time. But
+ * shared descriptors must be as the kernel expects them. Written data must be at the server, as the
+ * child may have no library.
  */
 void preload_share(void)
 {
@@ -237,7 +237,7 @@ PRELOAD_EXPORT int posix_spawnp(pid_t *pid, const char *file,
     return PRELOAD_REAL(posix_spawnp)(pid, file, actions, attributes, argv, envp);
 }
 
-/* These spawn inside libc. */
+/* libc spawns inside these. */
 PRELOAD_EXPORT int system(const char *command)
 {
     preload_share();
@@ -269,7 +269,7 @@ PRELOAD_EXPORT void quick_exit(int status)
     __builtin_unreachable();
 }
 
-/* With the last thread of the program the process ends, though the library has threads, too. */
+/* The process ends with the program's last thread, though threads of the library still run. */
 PRELOAD_EXPORT void pthread_exit(void *result)
 {
     if (sys_gettid() == sys_getpid() && preload_active())
@@ -280,9 +280,8 @@ PRELOAD_EXPORT void pthread_exit(void *result)
 
 /* ---- libraries ---------------------------------------------------------------------------------
  *
- * RTLD_DEEPBIND would let a library find libc's functions before ours. The real function looks at
- * its return address for the caller's DT_RUNPATH, $ORIGIN and namespace.
- */
+ * RTLD_DEEPBIND would let a library find libc's functions before ours. The real function finds the
+ * caller's DT_RUNPATH, $ORIGIN and namespace by its return address. */
 
 PRELOAD_EXPORT LEAVE_BY_JUMP void *dlopen(const char *file, int mode)
 {

@@ -1,10 +1,10 @@
 /*
  * Start and end of the library in a process, and the table of real functions.
  *
- * Calls arrive before any constructor ran, some from inside malloc's own initialisation. So real
- * functions are found one by one on first use (dlsym() allocates nothing when it finds the symbol),
- * and nothing else happens until our constructor: what was opened before it is adopted there, as
- * are descriptors that came over exec.
+ * Calls arrive before any constructor ran, some of them while malloc initialises itself. So each
+ * real function is found on its first use: dlsym() allocates nothing when it finds the symbol.
+ * Nothing else happens before our constructor. It adopts the descriptors that were opened before
+ * it, and those that came over exec.
  */
 #include <string.h>
 #include <sys/auxv.h>
@@ -36,8 +36,8 @@ static atomic_int managed_limit;
 static const char *const names[] = {PRELOAD_ALL(NAME, PRELOAD_NOTHING)};
 
 /*
- * The worst case: the symbol is missing, or it is asked for while dlsym() fails on another one and
- * allocates for its message. Then the system call of that name is made directly.
+ * For the worst cases: the symbol is missing; or dlsym() fails on another symbol, allocates for its
+ * message, and so needs this one. Then the system call of that name is made directly.
  */
 static long raw_result(long result)
 {
@@ -86,7 +86,8 @@ static bool is_uring(const char *name)
     return strstr(name, "io_uring_") != NULL;
 }
 
-/* Plug-ins come after all constructors; until then dlopen() would search for each name in vain. */
+/* Plug-ins come after all constructors. Before that, dlopen() would search for each name in
+ * vain. */
 static atomic_bool plugins_may_come;
 
 void *preload_plugin_function(const char *name)
@@ -116,7 +117,7 @@ void *preload_own_function(enum preload_symbol symbol, const void *caller)
     if (function != NULL && dladdr(function, &found) != 0 && found.dli_fbase == ours.dli_fbase)
         function = NULL;
     if (function == NULL)
-        dlerror(); /* the message is none for the program */
+        dlerror(); /* the program must not see our message */
     errno = saved;
     return function;
 }
@@ -126,8 +127,8 @@ void *preload_resolve(enum preload_symbol symbol)
     static __thread int resolving;
     if (resolving)
         return raw_function(symbol);
-    /* What came with the program is known without a search, which would allocate if it failed, and
-     * leave a message; a sanitizer may not have begun yet. */
+    /* For libraries that came with the program no search is needed. A search that fails would
+     * allocate and leave a message; a sanitizer may not have started yet. */
     bool is_early = !atomic_load_explicit(&plugins_may_come, memory_order_relaxed);
     bool is_missing = is_early && !preload_is_defined(symbol);
     resolving = 1;
@@ -135,7 +136,7 @@ void *preload_resolve(enum preload_symbol symbol)
     const char *name = names[symbol];
     void *function = is_missing ? NULL : preload_lookup()(RTLD_NEXT, name);
     if (function == NULL && !is_missing && (function = preload_plugin_function(name)) == NULL)
-        dlerror(); /* the message is none for the program */
+        dlerror(); /* the program must not see our message */
     errno = saved;
     resolving = 0;
     if (function == NULL && is_uring(name))
@@ -176,8 +177,8 @@ int preload_managed_limit(void)
     return atomic_load_explicit(&managed_limit, memory_order_relaxed);
 }
 
-/* What proc(5) says of this process: how many slots the kernel's table has (FDSize), and which
- * signals have a handler (SigCgt; all, if that is not known). */
+/* Reads two things about this process from proc(5): the slots of the kernel's descriptor table
+ * (FDSize), and the signals that have a handler (SigCgt). Returns the latter; all, if not known. */
 static uint64_t read_status(int *slots)
 {
     char text[4096];
@@ -205,7 +206,7 @@ PRELOAD_SLOW void preload_forget(int fd)
 static int adopt(int fd, int flags, int (*into)(int fd, int flags))
 {
     int result = 0;
-    if (preload_managed(fd)) /* it was closed where no wrapper sees it */
+    if (preload_managed(fd)) /* it was closed where no wrapper saw it */
         preload_forget(fd);
     bool directory = (flags & O_DIRECTORY) && (flags & O_TMPFILE) != O_TMPFILE;
     if (directory || (flags & O_PATH))
@@ -327,8 +328,8 @@ void preload_fork_parent(void)
 
 void preload_fork_child(void)
 {
-    /* In a child of one that vfork() made, whose descriptors our table does not know, all calls
-     * stay the kernel's (vfork.c). */
+    /* If a child of vfork() forks, its child comes here, too. Our table does not know its
+     * descriptors, so all its calls stay the kernel's (vfork.c). */
     preload_signal_child();
     preload_raw_child();
     sys_thread_fork_child();
@@ -380,13 +381,13 @@ static void open_log(const char *target)
 
 __attribute__((constructor)) static void start(void)
 {
-    /* All at once, so that no signal handler and no child of fork() meets the dynamic linker. */
+    /* All at once: no signal handler and no child of fork() shall meet the dynamic linker. */
     for (int symbol = 0; symbol < PRELOAD_SYMBOLS; symbol++)
         preload_find(symbol);
     atomic_store_explicit(&plugins_may_come, true, memory_order_relaxed);
 
-    /* A program with more rights than who started it is not served: files, sockets and requests
-     * that the library would make with those rights might be what somebody was after. */
+    /* A program with more rights than the user that started it is not served. The library would
+     * open files and sockets with those rights, and an attacker could use that. */
     if (getauxval(AT_SECURE))
         return;
     const char *disable = secure_getenv("DIRECTNFS_DISABLE");
@@ -403,7 +404,7 @@ __attribute__((constructor)) static void start(void)
         enum log_level level;
         const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
         if (wanted != NULL && log_level_parse(wanted, &level) == 0)
-            log_set_level(level); /* the environment goes before directnfs.conf */
+            log_set_level(level); /* the environment overrides directnfs.conf */
         int slots;
         uint64_t caught = read_status(&slots);
         atomic_store(&managed_limit, slots);

@@ -1,8 +1,8 @@
 /*
- * dlsym(3) by the handle of a library finds libc's function and not the wrapper before it. That is
- * how foreign function interfaces (ctypes of Python, JNA of Java, P/Invoke of .NET) call fsync()
- * and its like: an fsync() that goes by the library would vouch for data that nobody has committed.
- * They get the wrapper, too.
+ * With the handle of a library, dlsym(3) finds libc's function and not the wrapper before it.
+ * Foreign function interfaces (ctypes of Python, JNA of Java, P/Invoke of .NET) call fsync() and
+ * its like so. An fsync() that passes the library by would vouch for data that nobody has
+ * committed. So they get the wrapper, too.
  */
 #include <string.h>
 
@@ -41,7 +41,8 @@ static bool is_wrapped(const char *name)
     return false;
 }
 
-/* Ours, whoever else defines the name before us: it may be the caller, which would call itself. */
+/* The wrapper is ours, even if another library defines the name before us. That library may be the
+ * caller, and would call itself. */
 static void *wrapper(const char *name)
 {
     Dl_info self;
@@ -55,8 +56,8 @@ static void *wrapper(const char *name)
     return found;
 }
 
-/* Only what we would call ourselves is replaced: not what another library before or after us
- * defines, nor a function that just has the same name. */
+/* Replaces only what we would call ourselves. It does not replace what another library defines
+ * before or after us, nor a function that has the name by chance. */
 static void *wrapper_or(void *found, const char *name)
 {
     if (found == NULL || !is_wrapped(name))
@@ -67,7 +68,7 @@ static void *wrapper_or(void *found, const char *name)
     void *ours = next == found ? wrapper(name) : NULL;
     if (ours != NULL)
         return ours;
-    dlerror(); /* what we did not find is no concern of the program */
+    dlerror(); /* the program must not see our message */
     return found;
 }
 

@@ -1,12 +1,12 @@
-/* Memory maps, which are the kernel's, and advice about what will be read. */
+/* Memory maps, which are the kernel's, and advice about future reads. */
 #include "ahead/ahead.h"
 #include "fd/world.h"
 #include "preload/preload.h"
 
 /*
- * A shared map, though it be read-only, shows what others write. A private one shows the file as it
- * is now, and need not show more. MAP_SYNC asks for persistent memory, which no file on NFS is: the
- * kernel's answer, and no reason to give the file away (MariaDB asks for its log).
+ * A shared map shows what others write, even if it is read-only. A private map shows the file as it
+ * is now, and need not show more. MAP_SYNC asks for persistent memory, and no file on NFS is that.
+ * It gets the kernel's answer, and the engine keeps the file: MariaDB asks so for its log.
  */
 PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags, int fd,
                           off_t offset)

@@ -1,4 +1,4 @@
-/* open(2), mkstemp(3) and their twins: the kernel opens, then the engine may adopt. */
+/* open(2), mkstemp(3) and their twins: the kernel opens the file, then the engine may adopt it. */
 #include "preload/preload.h"
 
 static inline bool needs_mode(int flags)
@@ -6,7 +6,7 @@ static inline bool needs_mode(int flags)
     return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-/* The mode, which follows the flags of some calls only. */
+/* Fetches the mode, which follows the flags in some calls only. */
 #define COLLECT_MODE(mode, flags)         \
     mode_t mode = 0;                      \
     if (needs_mode(flags)) {              \
@@ -61,7 +61,7 @@ PRELOAD_EXPORT int open_by_handle_at(int mount, struct file_handle *handle, int 
 {
     int fd = PRELOAD_REAL(open_by_handle_at)(mount, handle, flags);
     if (fd >= 0 && preload_active())
-        preload_receive(fd, flags); /* the server was not asked for attributes */
+        preload_receive(fd, flags); /* the kernel did not ask the server for attributes */
     return fd;
 }
 

@@ -1,11 +1,11 @@
 /*
- * Other libraries that define names of ours, and come after us: preloaded ones (tcmalloc has an
- * mmap(), fakeroot a stat()), and libraries of the program. Such a function is what our wrapper
- * calls as the real one. Where it makes its system call by syscall(), the wrapper would be entered
- * again, and the two would call each other for ever: so syscall() asks who calls.
+ * Other libraries that define names of ours and come after us. Some are preloaded (tcmalloc has an
+ * mmap(), fakeroot a stat()), some are libraries of the program. Our wrapper calls such a function
+ * as the real one. If that function makes its system call by syscall(), the wrapper would be
+ * entered again, and the two would call each other for ever. So syscall() looks at its caller.
  *
- * It is asked before any constructor ran, too. So nothing here allocates, or calls what others may
- * define; dlsym() would allocate a message for each name that is missing.
+ * This runs before any constructor, too. So nothing here allocates, or calls what others may
+ * define. dlsym() would allocate a message for each missing name.
  */
 #include <link.h>
 
@@ -14,11 +14,11 @@
 enum { OTHERS = 32, WORDS = (PRELOAD_SYMBOLS + 63) / 64 };
 
 struct other {
-    _Atomic uintptr_t from, to; /* where it is in memory */
+    _Atomic uintptr_t from, to; /* its place in memory */
     _Atomic uint64_t defined[WORDS];
 };
 
-/* Found once, by the first who asks. Two at a time write the same values. */
+/* Found once, by the first thread that asks. Two threads at a time write the same values. */
 static struct other others[OTHERS];
 static _Atomic uint64_t defined[WORDS]; /* by any library after us */
 static atomic_int count = -1;           /* -1: not found yet */
@@ -37,7 +37,7 @@ static bool is_in(const struct dl_phdr_info *object, uintptr_t address)
     return false;
 }
 
-/* The symbols of an object, as its dynamic section tells where they are. */
+/* Symbols of an object: its dynamic section says where they are. */
 struct symbols {
     const ElfW(Sym) * table;
     const char *text;
@@ -52,7 +52,7 @@ static struct symbols symbols_of(const struct dl_phdr_info *object)
         if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
             entry = (const void *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
     for (; entry && entry->d_tag != DT_NULL; entry++) {
-        /* Where this section cannot be written ld.so leaves what the file says. */
+        /* If ld.so cannot write to this section, it leaves the addresses of the file. */
         uintptr_t address = entry->d_un.d_ptr;
         if (address < object->dlpi_addr)
             address += object->dlpi_addr;
@@ -83,8 +83,8 @@ static bool is_definition(const struct symbols *symbols, uint32_t index, const c
     return symbol->st_shndx != SHN_UNDEF && is_same(symbols->text + symbol->st_name, name);
 }
 
-/* The table: number of buckets, first symbol, words of the filter, its shift; filter, buckets, and
- * for each symbol its hash, whose last bit ends a bucket. */
+/* Layout of the table: number of buckets, first symbol, words of the filter, its shift. Then follow
+ * the filter, the buckets, and a hash for each symbol. The last bit of a hash ends its bucket. */
 static bool gnu_hash_has(const struct symbols *symbols, const char *name)
 {
     const uint32_t *table = symbols->gnu_hash;
@@ -122,7 +122,7 @@ static bool has(const struct symbols *symbols, const char *name)
 }
 
 struct search {
-    bool after; /* ours was met: the dynamic linker's order is that in which it looks for names */
+    bool after; /* our library was met; the dynamic linker lists objects in its order of search */
     int count;
 };
 
@@ -172,7 +172,7 @@ static int look(struct dl_phdr_info *object, size_t size, void *argument)
 PRELOAD_SLOW static int find_others(void)
 {
     struct search search = {0};
-    /* That of libc: a sanitizer has its own before us, and would begin in the midst of ours. */
+    /* libc's: a sanitizer has its own before us, and would start in the midst of ours. */
     __typeof__(&dl_iterate_phdr) iterate = preload_lookup()(RTLD_NEXT, "dl_iterate_phdr");
     iterate(look, &search);
     atomic_store_explicit(&count, search.count, memory_order_release);

@@ -1,11 +1,11 @@
 /*
- * What the files of the face share: the table of real functions, and the two ways into the room
- * below, by descriptor and by a freshly opened one.
+ * What the files of the face share: the table of real functions, and two ways into the room below.
+ * One takes a managed descriptor, the other a descriptor that was just opened.
  *
- * Every wrapper has the same shape: ask whether the descriptor is ours (one load); if so do it in
- * the engine and set errno; otherwise, or when the engine answers FILE_KERNEL, call the real
- * function. A call made while this thread is already inside the library is the library's own
- * (libtirpc, getaddrinfo) and goes straight to the real function.
+ * Every wrapper has one shape. It asks whether the descriptor is managed (one load). If so, the
+ * engine does the call, and the wrapper sets errno. If not, or if the engine answers FILE_KERNEL,
+ * the wrapper calls the real function. A call that this thread makes inside the library is the
+ * library's own (libtirpc, getaddrinfo): it goes straight to the real function.
  */
 #ifndef PRELOAD_PRELOAD_H
 #define PRELOAD_PRELOAD_H
@@ -45,8 +45,8 @@
 #define PRELOAD_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PRELOAD_SLOW        __attribute__((noinline, cold))
 
-/* For wrappers of functions that look at their return address: these must leave by a jump, whatever
- * the level of optimisation. */
+/* For wrappers of functions that look at their return address. Such a wrapper must leave by a jump
+ * at every level of optimisation. */
 #if defined(__clang__)
 #define LEAVE_BY_JUMP
 #define JUMP __attribute__((musttail)) return
@@ -65,7 +65,7 @@ typedef void (*preload_handler)(int);
 int openat2(int dirfd, const char *path, const struct open_how *how, size_t size);
 int pidfd_getfd(int pidfd, int target, unsigned flags);
 
-#ifndef SYS_open /* newer processors do without these: numbers that no call has */
+#ifndef SYS_open /* newer processors lack these: numbers that no call has */
 enum { SYS_creat = -1000, SYS_dup2, SYS_stat, SYS_lstat };
 #endif
 
@@ -76,29 +76,28 @@ enum preload_symbol { PRELOAD_ALL(PRELOAD_NUMBER, PRELOAD_NOTHING) PRELOAD_SYMBO
 /* Real functions; NULL until first needed. Each is written once with one value, so no lock. */
 extern _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
 
-/* Finds the next definition after ours. Never NULL: what is missing becomes a function that makes
- * the raw system call, or fails with ENOSYS. */
+/* Finds the next definition after ours. Never NULL: a function that is missing is replaced by one
+ * that makes the raw system call, or fails with ENOSYS. */
 void *preload_resolve(enum preload_symbol symbol);
 
-/* What preload_find() gives for a function of liburing that is not there: it returns -ENOSYS, as
- * liburing's do. */
+/* What preload_find() gives for a missing function of liburing: it returns -ENOSYS, as liburing
+ * does. */
 extern void *const preload_missing_uring;
-/* The function of that name that the library would find in which `caller` is, if we were not there.
- * NULL: none. */
+/* The function of that name that the library of `caller` would find without us. NULL: none. */
 void *preload_own_function(enum preload_symbol symbol, const void *caller);
 
-/* others.c: whether a library that was loaded with the program, and comes after us, defines it. */
+/* others.c: true if a library that came with the program defines the symbol after us. */
 bool preload_is_defined(enum preload_symbol symbol);
-/* Whether `caller` is in such a library, which is not libc: a function that our wrapper calls as
- * the real one. One load where there is none. */
+/* True if `caller` is in such a library, and it is not libc: our wrapper calls that library's
+ * function as the real one. Costs one load if there is no such library. */
 bool preload_is_behind(const void *caller, enum preload_symbol symbol);
 
 /* The dlsym() of libc. */
 typedef void *preload_lookup_function(void *handle, const char *name);
 preload_lookup_function *preload_lookup(void);
 
-/* A function of liburing that may have been loaded by dlopen(), with a plug-in: then it is not
- * among what comes after us. NULL for all others. */
+/* Finds a function of liburing that came by dlopen(), with a plug-in: RTLD_NEXT does not find it.
+ * NULL for all other functions. */
 void *preload_plugin_function(const char *name);
 
 static inline void *preload_find(enum preload_symbol symbol)
@@ -110,7 +109,7 @@ static inline void *preload_find(enum preload_symbol symbol)
 /* The real function of that name: PRELOAD_REAL(read)(fd, buffer, size). */
 #define PRELOAD_REAL(name) ((__typeof__(&name))preload_find(PRELOAD_##name))
 
-/* Set by the constructor when a mount is configured; until then everything passes through. */
+/* The constructor sets it if a mount is configured. Until then everything passes through. */
 extern atomic_bool preload_started;
 
 static inline bool preload_active(void)
@@ -123,23 +122,25 @@ static inline bool preload_managed(int fd)
     return PRELOAD_UNLIKELY(file_is_managed(fd)) && !sys_critical_inside();
 }
 
-/* raw.c: code of the program may be there that makes system calls itself, and was not looked at. */
+/* raw.c: true if the program may have code that makes system calls itself and was not examined
+ * yet. */
 extern _Atomic bool preload_raw_unsettled;
-/* Looks at it, and leaves all files to the kernel if need be. */
+/* Examines that code. If it makes such calls, the kernel gets all files. */
 void preload_raw_settle(void);
 static inline void preload_raw_look(void)
 {
     if (PRELOAD_UNLIKELY(atomic_load_explicit(&preload_raw_unsettled, memory_order_relaxed)))
         preload_raw_settle();
 }
-/* From the constructor; before each dlopen(), which may be before that; before fork(), and in the
- * child. */
+/* start: from the constructor. loading: before each dlopen(), perhaps before the constructor.
+ * prepare: before fork(). child: in its child. */
 void preload_raw_start(void);
 void preload_raw_loading(void);
 void preload_raw_prepare(void);
 void preload_raw_child(void);
 
-/* Enters the library for a managed descriptor. NULL: not managed any more, and nothing entered. */
+/* Enters the library for a managed descriptor. NULL: it is not managed any more; nothing was
+ * entered. */
 static inline struct file_open *preload_enter(int fd)
 {
     preload_raw_look();
@@ -157,8 +158,8 @@ static inline void preload_leave(struct file_open *open)
 }
 
 /*
- * A stay in the library that is no I/O: errno is kept, and the thread is not cancelled while it is
- * inside, though libtirpc and getaddrinfo() call libc's cancellation points.
+ * A stay in the library that is no I/O. It keeps errno. The thread is not cancelled inside, though
+ * libtirpc and getaddrinfo() call libc's cancellation points.
  */
 struct preload_stay {
     int saved_errno;
@@ -184,8 +185,8 @@ static inline void preload_stay_end(struct preload_stay stay)
 void preload_stay_call(void (*function)(void));
 void preload_stay_call_for(void (*function)(int fd), int fd);
 
-/* A result of the engine as libc returns it. FILE_KERNEL stays, for the caller to look at. Without
- * the attribute it is a call in what PRELOAD_SLOW makes small. */
+/* Turns a result of the engine into one of libc. FILE_KERNEL stays: the caller looks at it. Without
+ * the attribute, functions with PRELOAD_SLOW would call it. */
 __attribute__((always_inline)) static inline ssize_t preload_result(ssize_t result)
 {
     if (PRELOAD_UNLIKELY(result < 0) && result != FILE_KERNEL) {
@@ -210,12 +211,13 @@ static inline int preload_fail(int error)
 }
 
 /*
- * After a successful open: lets the engine adopt the descriptor. errno is kept. The descriptors 0
- * to 2 are left to the kernel: stdio is on them already, and writes to them inside libc, unseen.
- * Returns the descriptor; or -EIO, and it is closed: see fd_opened().
+ * After a successful open: lets the engine adopt the descriptor. errno is kept. The kernel keeps
+ * descriptors 0 to 2: stdio is on them already, and libc writes to them where no wrapper sees it.
+ * Returns the descriptor, or:
+ * -EIO: the descriptor was closed; see fd_opened().
  */
 int preload_adopt(int fd, int flags);
-/* The same for one that was opened before, or not by a name. */
+/* As preload_adopt(), for a descriptor that was opened before, or not by a name. */
 void preload_receive(int fd, int flags);
 
 static inline int preload_opened(int fd, int flags)
@@ -226,7 +228,7 @@ static inline int preload_opened(int fd, int flags)
     return adopted >= 0 ? adopted : preload_fail(-adopted);
 }
 
-/* Before the kernel opens this name with these flags, as fd_truncating(). errno is kept. */
+/* Before the kernel opens this name with these flags; see fd_truncating(). errno is kept. */
 void preload_truncating(int dirfd, const char *path);
 static inline void preload_opening(int dirfd, const char *path, int flags)
 {
@@ -234,43 +236,46 @@ static inline void preload_opening(int dirfd, const char *path, int flags)
         preload_truncating(dirfd, path);
 }
 
-/* Before the kernel replaces `to` by `from`. False and errno: libc's streams would write there, and
- * cannot now. */
+/* Before the kernel replaces `to` by `from`. False, with errno: a stream of libc is on `to`, and
+ * the file could not be demoted for it. */
 bool preload_duplicating(int from, int to);
-/* After the kernel duplicated `from`. The result, with errno kept; or -1 and errno: libc's streams
- * would write there, and cannot now. */
+/* After the kernel duplicated `from`. Returns `to` and keeps errno. -1, with errno: a stream of
+ * libc is on `to`, and the file could not be demoted for it; `to` is closed. */
 int preload_duplicated(int from, int to);
 
-/* The descriptor goes to the kernel for good. 0, or -1 and errno when its data could not be
- * committed. No-op on unmanaged descriptors. */
+/* Gives the descriptor to the kernel for good. Does nothing if it is not managed.
+ * 0: done.
+ * -1: its data could not be committed; errno says why. */
 int preload_demote(int fd, const char *reason);
-/* The same because a stream of stdio is on it. */
+/* As preload_demote(), because a stream of stdio is on it. */
 int preload_demote_stream(int fd);
 
-/* The descriptor goes from a file of ours, and an error of that reaches nobody. */
+/* Takes the descriptor from its file. An error reaches nobody. */
 void preload_forget(int fd);
 /* Closes a managed descriptor. 0 or -errno. */
 int preload_close(int fd);
 
-/* Flags for statx(2): those given, or, where the kernel's client gets no answers, such that it does
- * not wait for one. */
+/* Returns flags for statx(2). They are those given, unless the kernel's client gets no answers:
+ * then they tell it not to wait for one. */
 int preload_statx_flags(int dirfd, const char *path, int flags);
-/* After a successful statx(2): its answer made right for files of ours. 0 or -errno. */
+/* After a successful statx(2): corrects the answer for files of ours. 0 or -errno. */
 int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *extended);
 
-/* When the kernel flushes what it wrote of a file: others of this host may have written through the
- * engine. 0, or -1 and errno. */
+/* Our part of an fsync that the kernel carries out: other processes of this host may have written
+ * to the file through the engine. 0, or -1 and errno. */
 int preload_sync_others(int fd);
 
-/* Is the descriptor a standard one, or known to have a stream on it? Such a one is the kernel's. */
+/* True for descriptors 0 to 2 and for those known to have a stream. Their files are the
+ * kernel's. */
 bool preload_is_stream(int fd);
-/* Hands descriptors to the kernel that had streams when the library started. */
+/* Demotes the descriptors that had streams when the library started. */
 void preload_stdio_start(void);
 
-/* Above every descriptor that may be managed: bounds the walk over the table. */
+/* More than every descriptor that may be managed: bounds walks over the table. */
 int preload_managed_limit(void);
 
-/* Handlers around fork(): those of the engine, in a critical section, because locks are held. */
+/* Handlers around fork(). They call those of the engine in a critical section, because locks are
+ * held. */
 void preload_fork_prepare(void);
 void preload_fork_parent(void);
 void preload_fork_child(void);
@@ -278,29 +283,31 @@ void preload_fork_child(void);
 /* Another process is about to get descriptors of this one. */
 void preload_share(void);
 
-/* What exec and exit owe the server. */
+/* What exec (commit) and exit (finish) owe the server. */
 void preload_commit(void);
 void preload_finish(void);
 
-/* Copies from memory of the application, which may not be there; `to` NULL: just looks. And to it.
- * 0 or -EFAULT, as the kernel says for a bad pointer. */
+/* Copies from memory of the application (get), and to it (put). That memory may not be there. If
+ * `to` of preload_get() is NULL, it just looks.
+ * 0: done.
+ * -EFAULT: a bad pointer, as the kernel says. */
 int preload_get(void *to, const void *from, size_t size);
 int preload_put(void *to, const void *from, size_t size);
 
-/* signal.c: from now on handlers of the application are called through the trampoline, those that
- * are installed already included (`caught`: a bit for each signal that may have one); and after
- * fork, in the child. */
+/* signal.c: from now on the trampoline calls the application's handlers, also those installed
+ * before. `caught`: a bit for each signal that may have one. */
 void preload_signal_start(uint64_t caught);
-/* Before memory of the application is touched under a guard: there is a handler for its faults. */
+/* guard: before memory of the application is touched under a guard; installs a handler for its
+ * faults. child: in the child of fork(). */
 void preload_signal_guard(void);
 void preload_signal_child(void);
 
-/* clone() without a stack of its own, as fork() by a raw system call. Result or -errno. */
+/* A clone() that is a fork(), by a raw system call: no stack of its own. Result or -errno. */
 long preload_raw_fork(long number, long a, long b, long c, long d, long e);
-/* setuid() and its like by system call. Result or -errno. */
+/* setuid() and its like, by a raw system call. Result or -errno. */
 long preload_raw_user(long number, long a, long b, long c);
 
-/* Of the library. */
+/* The version of the library. */
 extern const char *const preload_version;
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Programs that make system calls on files themselves, as Go does, and Rust's rustix. What they
- * write so goes to the kernel, and what they write by the C library to the server: of two writes to
- * one place the older one could come last. So all files of such a program are left to the kernel.
+ * Some programs make system calls on files themselves, as Go does, and Rust's rustix. Such a write
+ * goes to the kernel; a write through the C library goes to the server. Of two writes to one place
+ * the older could come last. So the kernel gets all files of such a program.
  *
- * Nobody sees such a call. But its instruction stands in the code of the program, or of a library:
- * that is looked through when the first file is served, and again after each dlopen(). What was
- * found is a fact in the run directory, by the build-id of the code.
+ * Nobody sees such a call. But its instruction is in the code of the program, or of a library. The
+ * library examines this code when it serves the first file, and again after each dlopen(). The
+ * result is a fact in the run directory, by the build-id of the code.
  */
 #include <link.h>
 #include <string.h>
@@ -20,18 +20,18 @@
 #include "sys/thread.h"
 
 enum {
-    OBJECTS = 256,          /* that come with the program */
+    OBJECTS = 256,          /* objects that come with the program */
     SEEN = 1024,            /* places for those that come later */
-    LEAST_NOTED = 64 << 10, /* bytes of code: less is looked through as fast as a fact is found */
+    LEAST_NOTED = 64 << 10, /* bytes of code: to examine less is as fast as to find a fact */
     ID_MAX = 64,
-    LOADING_MS = 1000, /* that a dlopen() takes, at most, until its library is in the list */
+    LOADING_MS = 1000, /* at most, from dlopen() until its library is in the list */
     SAY_EVERY_S = 60
 };
 
 _Atomic bool preload_raw_unsettled;
 
-/* What came with the program stays for ever; so no lock of the dynamic linker, which another thread
- * may have had as this process was forked, is needed to see it. */
+/* Objects that came with the program stay for ever. So they can be read without the dynamic
+ * linker's lock, which another thread may have held when this process was forked. */
 struct object {
     uintptr_t base;
     const ElfW(Phdr) * parts;
@@ -41,19 +41,19 @@ struct object {
 static struct object initial[OBJECTS];
 static unsigned initial_count;
 
-/* A thread is about it; what follows is its own. */
+/* One thread at a time is at work; it owns what follows. */
 static atomic_flag settling = ATOMIC_FLAG_INIT;
 static bool initial_done, left; /* left: the kernel has all files */
-static uint64_t seen[SEEN];     /* later objects that were looked through; 0: free */
+static uint64_t seen[SEEN];     /* later objects that were examined; 0: free */
 static unsigned seen_count;
-static unsigned long long adds, removals; /* of the list of objects, when it was looked through */
-static unsigned loads_seen;               /* calls of dlopen() then, */
-static uint64_t loads_ns;                 /* and when their number was another */
+static unsigned long long adds, removals; /* of the list of objects, when it was examined */
+static unsigned loads_seen;               /* calls of dlopen() at that time, */
+static uint64_t loads_ns;                 /* and when their number last changed */
 
 static _Atomic unsigned loads;
 
-/* In a child of fork() the dynamic linker's lock may be held by a thread which is not there: then
- * `barred`, and later objects are not looked at. */
+/* In a child of fork(), a thread that is not there may hold the dynamic linker's lock. Then
+ * `barred` is set, and later objects are not examined. */
 static bool was_alone, barred;
 
 /* ---- an object ---- */
@@ -81,7 +81,7 @@ static size_t round_up(size_t size, size_t align)
     return (size + align - 1) / align * align;
 }
 
-/* Among the notes of this part; NULL: it is not there. */
+/* Finds the build-id among the notes of this part. NULL: it is not there. */
 static const uint8_t *find_id(const uint8_t *at, size_t room, size_t align, size_t *size)
 {
     ElfW(Nhdr) note;
@@ -141,7 +141,7 @@ static void look_through(const void *argument)
                           object->parts[i].p_filesz, search->calls);
 }
 
-/* The program may have changed its code so that it cannot be read: that is not judged. */
+/* The program may have made its code unreadable. Such code is not judged. */
 static uint64_t find_calls(const struct object *object)
 {
     struct sys_code_calls calls = {0};
@@ -153,7 +153,7 @@ static uint64_t find_calls(const struct object *object)
     return sys_code_passing(&calls);
 }
 
-/* Which calls it makes that pass by: a bit for each. */
+/* The calls of the object that pass the library by: a bit for each. */
 static uint64_t passing(const struct object *object)
 {
     struct {
@@ -176,7 +176,7 @@ static uint64_t passing(const struct object *object)
     return calls;
 }
 
-/* 0 for a library whose calls are no sign of anything. */
+/* 0 for a library that is known: its calls mean nothing. */
 static uint64_t judge(const struct object *object)
 {
     return sys_code_is_known(base_of(object->name)) ? 0 : passing(object);
@@ -198,7 +198,7 @@ static void leave(const char *name, uint64_t calls)
     fd_leave_to_kernel("system calls of its own");
 }
 
-/* False: there is one by which data passes, and so the kernel has all files. */
+/* False: an object has a call by which data passes, so the kernel has got all files. */
 static bool settle_initial(void)
 {
     uint64_t calls;
@@ -215,8 +215,8 @@ static bool settle_initial(void)
 /* ---- objects that come later ---- */
 
 struct walk {
-    char name[256]; /* of the first that makes calls which pass by, */
-    uint64_t calls; /* and these; or 0 */
+    char name[256]; /* of the first object that makes calls which pass by, */
+    uint64_t calls; /* and those calls; or 0 */
     bool begun;
 };
 
@@ -232,7 +232,7 @@ static bool note_seen(const struct dl_phdr_info *info)
     uint64_t sum =
         (uintptr_t)info->dlpi_addr * UINT64_C(0x9e3779b97f4a7c15) ^ (uintptr_t)info->dlpi_phdr;
     sum += sum == 0;
-    if (seen_count == SEEN / 2) /* they are looked through again */
+    if (seen_count == SEEN / 2) /* then all are examined again */
         forget_seen();
     unsigned place = (unsigned)(sum >> 32) % SEEN;
     for (; seen[place]; place = (place + 1) % SEEN)
@@ -251,7 +251,7 @@ static bool is_initial(const struct dl_phdr_info *info)
     return false;
 }
 
-/* Called by the dynamic linker, under a lock of its own: so the object stays while this looks. */
+/* The dynamic linker calls it under a lock of its own, so the object stays meanwhile. */
 static int look(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct walk *walk = argument;
@@ -259,7 +259,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *argument)
     if (!walk->begun && info->dlpi_adds == adds && info->dlpi_subs == removals)
         return 1;
     if (!walk->begun && info->dlpi_subs != removals)
-        forget_seen(); /* another one may be in its place */
+        forget_seen(); /* another object may be in its place */
     walk->begun = true;
     adds = info->dlpi_adds;
     removals = info->dlpi_subs;
@@ -278,8 +278,8 @@ static __typeof__(&dl_iterate_phdr) iterate_of_libc(void)
     return preload_lookup()(RTLD_NEXT, "dl_iterate_phdr");
 }
 
-/* As settle_initial(). A library may not be in the list yet: that is asked for again and again
- * until a while after the last dlopen(). */
+/* As settle_initial(). A library may not be in the list yet. So the list is read again and again,
+ * until LOADING_MS after the last dlopen(). */
 static bool settle_later(void)
 {
     static __typeof__(&dl_iterate_phdr) iterate;
@@ -305,7 +305,7 @@ static bool settle_later(void)
     return true;
 }
 
-/* Not in a handler, which may have interrupted the dynamic linker. */
+/* Does nothing in a handler, which may have interrupted the dynamic linker. */
 PRELOAD_SLOW void preload_raw_settle(void)
 {
     if (sys_critical_in_handler() || atomic_flag_test_and_set(&settling))

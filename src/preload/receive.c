@@ -1,7 +1,7 @@
 /*
- * Descriptors that come from another process, over a socket or by pidfd_getfd(2). Like those that
- * come over exec they are adopted: nobody shall use through the kernel what others use through the
- * engine. And those that are sent to one.
+ * Descriptors that come from another process, over a socket or by pidfd_getfd(2). They are adopted,
+ * as those that come over exec: while others use a file through the engine, nobody may use it
+ * through the kernel. Also descriptors that are sent to another process.
  */
 #include <string.h>
 

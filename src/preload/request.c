@@ -59,7 +59,7 @@ struct preload_request *preload_pool_at(struct preload_pool *pool, uintptr_t num
 
 void preload_pool_end(struct preload_pool *pool)
 {
-    /* First: a child that another thread forks meanwhile does not begin it once more. */
+    /* First: then a child that another thread forks meanwhile does not do it again. */
     unsigned made = atomic_exchange(&pool->made, 0);
     pool->free = NULL;
     for (unsigned i = 0; i < made; i++)
@@ -74,7 +74,7 @@ void preload_pool_end(struct preload_pool *pool)
 
 /* ---- memory ---- */
 
-/* Room for so many vectors; NULL: no memory. */
+/* Room for `count` vectors. NULL: no memory. */
 static struct iovec *room_for(struct preload_request *request, int count)
 {
     if (count <= PRELOAD_REQUEST_VECTORS)

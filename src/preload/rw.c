@@ -12,7 +12,7 @@ static inline struct iovec one_vector(const void *buffer, size_t size)
     return (struct iovec){(void *)buffer, size < FILE_TRANSFER_MAX ? size : FILE_TRANSFER_MAX};
 }
 
-/* Vectors of read() and its like are on this stack, which is there. */
+/* read() and its like have their vector on this stack: such memory is certainly there. */
 static bool is_near(const void *memory)
 {
     return (uintptr_t)memory - (uintptr_t)__builtin_frame_address(0) < 256;
@@ -37,9 +37,8 @@ typedef ssize_t transfer(struct file_open *open, int fd, const struct iovec *vec
 typedef ssize_t transfer_at(struct file_open *open, int fd, const struct iovec *vectors, int count,
                             off_t offset, int flags);
 
-/* Both are cancellation points, as the real calls are, but only before anything was done. */
-
-/* At the file offset. FILE_KERNEL: make the real call; else the result, with errno set. */
+/* A transfer at the file offset. FILE_KERNEL: make the real call; else the result, with errno set.
+ * It is a cancellation point, as the real call is, but only before anything was done. */
 PRELOAD_SLOW static ssize_t managed(transfer *function, int fd, const struct iovec *vectors,
                                     int count, int flags)
 {
@@ -54,7 +53,7 @@ PRELOAD_SLOW static ssize_t managed(transfer *function, int fd, const struct iov
     return preload_result(result);
 }
 
-/* At a given offset: otherwise the same. */
+/* A transfer at a given offset. Otherwise as managed(). */
 PRELOAD_SLOW static ssize_t managed_at(transfer_at *function, int fd, const struct iovec *vectors,
                                        int count, off_t offset, int flags)
 {
@@ -78,7 +77,7 @@ PRELOAD_EXPORT ssize_t read(int fd, void *buffer, size_t size)
     return PRELOAD_REAL(read)(fd, buffer, size);
 }
 
-/* The buffer's end is checked by the real function, which ends the program if it is overrun. */
+/* The real function checks the end of the buffer, and ends the program if it is overrun. */
 PRELOAD_EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room)
 {
     if (size <= room && preload_managed(fd))
@@ -148,7 +147,7 @@ PRELOAD_EXPORT ssize_t pwritev(int fd, const struct iovec *vectors, int count, o
     return PRELOAD_REAL(pwritev)(fd, vectors, count, offset);
 }
 
-/* For the calls with flags an offset of -1 stands for the file offset: preadv2(2). */
+/* In the calls with flags, offset -1 means the file offset: preadv2(2). */
 PRELOAD_EXPORT ssize_t preadv2(int fd, const struct iovec *vectors, int count, off_t offset,
                                int flags)
 {
@@ -169,7 +168,7 @@ PRELOAD_EXPORT ssize_t pwritev2(int fd, const struct iovec *vectors, int count, 
     return PRELOAD_REAL(pwritev2)(fd, vectors, count, offset, flags);
 }
 
-/* The offset is the kernel's, the end of the file is the server's. */
+/* The kernel has the offset, the server has the end of the file. */
 PRELOAD_SLOW static off_t managed_lseek(int fd, off_t offset, int whence)
 {
     struct file_open *open = preload_enter(fd);

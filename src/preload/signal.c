@@ -1,10 +1,11 @@
 /*
  * Handlers of the application run between our calls, never inside one (sys/critical.h).
  *
- * The kernel is given a trampoline for each handler, with the application's mask and flags. Outside
- * a critical section it calls the handler at once. Inside, it blocks all signals that have a
- * handler in the interrupted context, sends itself the same signal with the same siginfo_t, which
- * so stays pending, and returns; sys_critical_leave() restores the mask, and the handler runs.
+ * The kernel gets a trampoline for each handler, with the application's mask and flags. Outside a
+ * critical section the trampoline calls the handler at once. Inside, it does three things. It
+ * blocks all signals that have a handler in the interrupted context. It sends itself the same
+ * signal with the same siginfo_t, which so stays pending. It returns. Then sys_critical_leave()
+ * restores the mask, and the handler runs.
  *
  * SIG_DFL and SIG_IGN pass through. Nothing is inherited over exec: the kernel resets handlers.
  */
@@ -15,16 +16,16 @@
 enum { SIGNALS = 65 };
 
 /*
- * What the trampoline must know of a signal, in one word, so that handlers and other threads need
- * no lock to read it: the handler's address, which has its upper bits clear in user space, and two
- * of the flags. 0: no handler was ever set. The rest (mask, other flags) the kernel keeps for us.
+ * What the trampoline must know of a signal, in one word: handlers and other threads read it
+ * without a lock. It has the handler's address, of which the upper bits are clear in user space,
+ * and two flags. 0: no handler was ever set. The kernel keeps the rest (mask, other flags) for us.
  */
 #define WORD_SIGINFO   (UINT64_C(1) << 63)
 #define WORD_RESETHAND (UINT64_C(1) << 62)
 #define WORD_ADDRESS   (WORD_RESETHAND - 1)
 static _Atomic uint64_t handlers[SIGNALS];
 
-/* Signals that have a handler now: a bit each. Any other may end the program whatever it does. */
+/* Signals that have a handler now: a bit each. Any other signal may end the program at any time. */
 static _Atomic uint64_t handled;
 
 static uint64_t bit_of(int number)
@@ -32,14 +33,14 @@ static uint64_t bit_of(int number)
     return UINT64_C(1) << (number - 1);
 }
 
-/* Held while word and kernel are changed together; in a critical section, so never by a thread
- * whose handler then waits for it. Reset in the child of fork(). */
+/* Held while word and kernel are changed together. It is taken in a critical section, so the thread
+ * that has it runs no handler that would wait for it. Reset in the child of fork(). */
 static atomic_flag changing = ATOMIC_FLAG_INIT;
 
 static atomic_bool trampolines; /* set once, at start */
 
-/* Memory of the application is touched under a guard (sys/critical.h): SIGSEGV and SIGBUS have the
- * trampoline also where the application has no handler. */
+/* Memory of the application is touched under a guard (sys/critical.h). So SIGSEGV and SIGBUS have
+ * the trampoline even if the application has no handler. */
 static atomic_bool guarding;
 
 static bool is_fault(int number)
@@ -55,12 +56,12 @@ static bool is_guarding(int number)
 /* Signals for which siginterrupt(3) was called with true: a bit each. */
 static _Atomic uint64_t interrupting;
 
-/* Those by which the processor reports what the interrupted instruction did. */
+/* Signals by which the processor reports what the interrupted instruction did. */
 static const unsigned long synchronous_signals = 1UL << (SIGSEGV - 1) | 1UL << (SIGBUS - 1) |
                                                  1UL << (SIGFPE - 1) | 1UL << (SIGILL - 1) |
                                                  1UL << (SIGTRAP - 1) | 1UL << (SIGSYS - 1);
 
-/* libc's own: thread cancellation and setuid() of all threads, which must not wait for us. */
+/* libc's own: thread cancellation, and setuid() of all threads. They must not wait for us. */
 static const unsigned long libc_signals = 1UL << (32 - 1) | 1UL << (33 - 1);
 
 static bool is_synchronous(int number, const siginfo_t *info)
@@ -80,14 +81,15 @@ static bool is_handler(const struct sigaction *action)
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
-/* Sends the signal to this thread again, as it came. */
+/* Sends the signal to this thread again, unchanged. */
 static void queue_again(int number, siginfo_t *info)
 {
     long pid = sys_getpid(), tid = sys_gettid();
     if (sys_call4(SYS_rt_tgsigqueueinfo, pid, tid, number, info) == 0)
         return;
-    /* No room for another queued signal (RLIMIT_SIGPENDING): better without its siginfo_t than
-     * not at all, which the kernel does for real-time signals, too, if they are as of kill(). */
+    /* There is no room for another queued signal (RLIMIT_SIGPENDING). A signal without its
+     * siginfo_t is better than none. The kernel sends it without room if it looks as if sent by
+     * kill(), even a real-time one. */
     siginfo_t plain;
     memset(&plain, 0, sizeof(plain));
     plain.si_signo = number;
@@ -96,15 +98,15 @@ static void queue_again(int number, siginfo_t *info)
 }
 
 /*
- * Several trampolines may be on the stack, the kernel having entered them one after the other, and
- * what each interrupted blocks at least what the thread itself does. So the thread's own mask is
- * what all of them block, in whatever order they run, and at whatever instruction another one
+ * Several trampolines may be on the stack: the kernel entered them one after the other. What each
+ * interrupted blocks at least what the thread itself blocks. So the thread's own mask is what all
+ * of them block. That holds in whatever order they run, and at whatever instruction another one
  * comes.
  */
 static void defer(int number, siginfo_t *info, ucontext_t *context)
 {
-    /* The signal itself in any case, else it would come again at once, and for ever: of a kind that
-     * faults raise it was sent by kill(). The guard holds no more then. */
+    /* The signal itself is always blocked, else it would come again at once, and for ever. If it is
+     * of a kind that faults raise, kill() sent it. The guard holds no more then. */
     unsigned long blocked =
         (atomic_load(&handled) & ~(synchronous_signals | libc_signals)) | bit_of(number);
     if (is_fault(number))
@@ -113,7 +115,7 @@ static void defer(int number, siginfo_t *info, ucontext_t *context)
     memcpy(&mask, &context->uc_sigmask, sizeof(mask));
     sys_critical.mask &= mask;
     sys_critical.deferred = 1;
-    /* Now, because of SA_NODEFER; and when the trampoline returns. */
+    /* Now, because of SA_NODEFER; and again when the trampoline returns. */
     sys_sigprocmask(SIG_BLOCK, &blocked, NULL);
     mask |= blocked;
     memcpy(&context->uc_sigmask, &mask, sizeof(mask));
@@ -133,7 +135,7 @@ static void unlock(void)
     sys_critical_leave();
 }
 
-/* SA_RESETHAND: of several threads one runs the handler, and the rest meet the default. */
+/* SA_RESETHAND: one thread runs the handler, and all others meet the default. */
 static uint64_t take_once(int number)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -150,7 +152,7 @@ static uint64_t take_once(int number)
     return word;
 }
 
-/* As if the handler had returned, but to the guard. */
+/* Leaves the handler as by a return, but goes to the guard. */
 static void jump_to_guard(const ucontext_t *context)
 {
     unsigned long mask;
@@ -159,8 +161,8 @@ static void jump_to_guard(const ucontext_t *context)
     _longjmp(*sys_critical.guard, 1);
 }
 
-/* The application has no handler. An instruction that faults meets the default when it is carried
- * out again; any other signal is sent again. */
+/* The application has no handler. If an instruction faulted, it is carried out again and meets the
+ * default. Any other signal is sent again. */
 static void meet_default(int number, siginfo_t *info)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -175,7 +177,7 @@ static void call(void *handler, int number, siginfo_t *info, void *context)
 {
     const char *before = sys_critical.handler;
     sys_critical.handler = __builtin_frame_address(0);
-    /* Without SA_SIGINFO the kernel passes all three, too. */
+    /* The kernel passes all three even without SA_SIGINFO. */
     ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
     sys_critical.handler = before;
 }
@@ -185,7 +187,7 @@ static void trampoline(int number, siginfo_t *info, void *context)
     if (sys_critical.guard && is_fault(number) && is_synchronous(number, info))
         jump_to_guard(context);
     uint64_t word = atomic_load(&handlers[number]);
-    bool ends = is_guarding(number) && !(word & WORD_ADDRESS); /* as any default: at once */
+    bool ends = is_guarding(number) && !(word & WORD_ADDRESS); /* as any default does: at once */
     bool inside = (sys_critical_inside() && !sys_critical.vforked) || sys_critical.deferred;
     if (inside && !is_synchronous(number, info) && !ends) {
         defer(number, info, context);
@@ -207,7 +209,7 @@ void preload_signal_child(void)
     atomic_flag_clear(&changing);
 }
 
-/* `old` as the application set it. */
+/* Makes `old` what the application set. */
 static void show_application(struct sigaction *old, uint64_t word)
 {
     if (old->sa_sigaction != trampoline)
@@ -225,7 +227,7 @@ PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct 
         number >= SIGNALS)
         return PRELOAD_REAL(sigaction)(number, action, old);
 
-    /* Copies, so that a bad pointer of the caller faults before the lock is taken. */
+    /* Copies: a bad pointer of the caller must fault before the lock is taken. */
     struct sigaction new, previous;
     bool handler = false;
     if (sys_critical.vforked) { /* the words are the parent's */
@@ -248,7 +250,7 @@ PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct 
     lock();
     uint64_t word = atomic_load(&handlers[number]);
     /* First our word, then the kernel. On the way back to SIG_DFL the word stays, for a trampoline
-     * that is on its way. */
+     * that is about to run. */
     if (handler || guard)
         atomic_store(&handlers[number], wanted);
     uint64_t before = handler ? atomic_fetch_or(&handled, bit_of(number)) : atomic_load(&handled);
@@ -283,7 +285,7 @@ static preload_handler set_handler(int number, preload_handler handler, unsigned
     return sigaction(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-/* BSD semantics, as libc's: system calls are restarted unless siginterrupt(3) says otherwise. */
+/* BSD semantics, as in libc: system calls are restarted unless siginterrupt(3) says otherwise. */
 PRELOAD_EXPORT preload_handler signal(int number, preload_handler handler)
 {
     bool interrupt =
@@ -342,7 +344,8 @@ void preload_signal_start(uint64_t caught)
     }
 }
 
-/* Gives the signal the trampoline, unless it is ignored. False: it is. */
+/* Gives the signal the trampoline. False: it is ignored, or has another handler; nothing
+ * changed. */
 static bool guard_signal(int number)
 {
     struct sigaction action;

@@ -37,7 +37,8 @@ PRELOAD_EXPORT int ftruncate(int fd, off_t size)
     return result;
 }
 
-/* Where no descriptor is free, or its close would do harm. As fd_truncate_path(). */
+/* For a process that has no free descriptor, or that would lose locks by a close. As
+ * fd_truncate_path(). */
 PRELOAD_SLOW static int truncate_without_descriptor(const char *path, off_t size)
 {
     sys_critical_enter();
@@ -46,7 +47,7 @@ PRELOAD_SLOW static int truncate_without_descriptor(const char *path, off_t size
     return result;
 }
 
-/* May this process have locks on the file, which end with the close of any descriptor? */
+/* True if this process may have locks on the file: the close of any descriptor would end them. */
 static bool may_be_locked(const struct stat *status)
 {
     sys_critical_enter();
@@ -57,9 +58,9 @@ static bool may_be_locked(const struct stat *status)
 }
 
 /*
- * By path: the size is changed through the engine too, so that the ledger hears of it. The file is
- * opened, which asks for the same permission and fails with the same errors as truncate(2) itself.
- * FILE_KERNEL: not on a mount of ours.
+ * Truncates by path through the engine, so that the ledger learns of it. It opens the file: that
+ * needs the permission that truncate(2) needs, and fails with the same errors. FILE_KERNEL: the
+ * file is not on a mount of ours, or the kernel must say the error.
  */
 PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
 {
@@ -126,7 +127,7 @@ PRELOAD_EXPORT int posix_fallocate(int fd, off_t offset, off_t length)
     return PRELOAD_REAL(posix_fallocate)(fd, offset, length);
 }
 
-/* ---- the limit of sizes ---- */
+/* ---- the limit on sizes ---- */
 
 static inline int limited(int result, __rlimit_resource_t resource)
 {

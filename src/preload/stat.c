@@ -1,6 +1,6 @@
 /*
- * Attributes: the kernel answers, then size, blocks and times of files of ours are made right. A
- * FILE_KERNEL of the engine means that the kernel's answer of after the demotion is the right one.
+ * Attributes: the kernel answers, then the engine corrects size, blocks and times of files of ours.
+ * If the engine says FILE_KERNEL, the file was demoted: then what the kernel says now is right.
  */
 #include <sys/sysmacros.h>
 
@@ -34,7 +34,7 @@ PRELOAD_SLOW static int managed_in_silence(int fd, struct stat *status)
     return (int)preload_result(result);
 }
 
-/* Of what the kernel was asked by these, as in statx(2). */
+/* Corrects an answer of the kernel. The first three arguments are those of statx(2). */
 static int overlay_path(int dirfd, const char *path, int flags, struct stat *status)
 {
     if (PRELOAD_LIKELY(!fd_on_mount(status->st_dev)))
@@ -61,16 +61,16 @@ static inline int after_stat(int result, int dirfd, const char *path, int flags,
     return result == 0 && preload_active() ? overlay_path(dirfd, path, flags, status) : result;
 }
 
-/* AT_EMPTY_PATH makes the *at() calls fstat(); since Linux 6.11 without any path, too. The empty
- * assembler statement hides from the compiler that libc's headers promise one. */
+/* AT_EMPTY_PATH turns the *at() calls into fstat(). Since Linux 6.11 the path may then be NULL.
+ * libc's headers promise a path; the empty assembler statement hides that from the compiler. */
 static inline bool names_descriptor(const char *path, int flags)
 {
     __asm__("" : "+r"(path));
     return (flags & AT_EMPTY_PATH) && (path == NULL || *path == '\0');
 }
 
-/* The same of a descriptor of ours, before the kernel has found out whether the path can be read.
- */
+/* As names_descriptor(), for a managed descriptor, and before the kernel has checked that the path
+ * can be read. */
 static inline bool names_managed(int fd, const char *path, int flags)
 {
     char first = 0;

@@ -1,7 +1,7 @@
 /*
  * Stdio calls the kernel inside libc, where no wrapper sees it. So a file that is written as a
- * stream belongs to the kernel, for all processes; one that is only read is there as it was when
- * the stream was made.
+ * stream belongs to the kernel, for all processes. A stream that only reads shows the file as it
+ * was when the stream was made.
  */
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "preload/preload.h"
 
 /*
- * The descriptors that streams are known to be on, a bit each: a file that is duplicated onto one
- * (dup2(fd, fileno(log))) is used by stdio from then on, and fclose() closes it inside libc.
+ * The descriptors that are known to have a stream, a bit each. If a file is duplicated onto one of
+ * them (dup2(fd, fileno(log))), stdio uses it from then on, and fclose() closes it inside libc.
  */
 enum { STREAM_WORDS = 1024 };
 static _Atomic uint64_t streams[STREAM_WORDS]; /* no lock: each word is atomic */
@@ -59,7 +59,7 @@ static int flags_of_mode(const char *mode)
     }
 }
 
-/* errno is kept; but NULL and errno if the kernel must not write the file now. */
+/* Keeps errno. NULL, with errno: the kernel must not write to the file now. */
 static FILE *opened_stream(FILE *stream, const char *mode)
 {
     if (stream == NULL)
@@ -87,13 +87,13 @@ PRELOAD_EXPORT FILE *fopen(const char *path, const char *mode)
     return opened_stream(PRELOAD_REAL(fopen)(path, mode), mode);
 }
 
-/* Before libc closes it. 0, or -1 and errno: its data could not be committed. */
+/* Before libc closes the descriptor. 0, or -1 and errno: its data could not be committed. */
 static int leave_descriptor(int fd)
 {
     if (preload_demote_stream(fd) == 0)
         return 0;
     int error = errno;
-    if (preload_managed(fd)) /* its number will be another file's */
+    if (preload_managed(fd)) /* another file will get its number */
         preload_forget(fd);
     return preload_fail(error);
 }
@@ -116,8 +116,8 @@ PRELOAD_EXPORT FILE *fdopen(int fd, const char *mode)
     return stream;
 }
 
-/* The descriptor ends inside libc. It can be one of ours if its stream was made by a function that
- * is not wrapped. */
+/* libc closes the descriptor. It can be managed if a function that is not wrapped made its
+ * stream. */
 PRELOAD_EXPORT int fclose(FILE *stream)
 {
     int saved = errno;

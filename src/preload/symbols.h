@@ -1,18 +1,18 @@
 /*
- * Every symbol the library puts in front of libc, in one list. From it come the table of
- * real functions, the raw calls in their place, what syscall() and dlsym() pass to wrappers, the
- * other names that the linker gives them (Makefile), and what `directnfs check --program` knows.
+ * The list of all symbols that the library puts in front of libc. Made from it: the table of real
+ * functions; the raw calls that replace missing ones; what syscall() and dlsym() pass to wrappers;
+ * the other names that the linker gives them (Makefile); what `directnfs check --program` knows.
  *
  *   SYMBOL(name)                a wrapper of its own
- *   SYMBOL(name, number, type)  the wrapper of a system call with the same arguments and the same
- *                               result, which is of that type
- *   TWIN(name, target)          another name for the wrapper `target`, which must have the same
- *                               calling convention: 64-bit off_t is assumed
+ *   SYMBOL(name, number, type)  the wrapper of a system call that has the same arguments and the
+ *                               same result, of that type
+ *   TWIN(name, target)          another name for the wrapper `target`. Both must have the same
+ *                               calling convention: off_t has 64 bits
  *
- * A new wrapper: a line here, with its twins; the function, in the file of the family, with
- * PRELOAD_EXPORT; a test in test/integration; libdirectnfs(7). If data of files passes by it, its
- * number stands in sys/code.c, too, and if its system call has other arguments, in syscall.c.
- * test/integration/twins finds a name that is forgotten here and one that is not exported.
+ * A new wrapper needs a line here, with its twins; the function with PRELOAD_EXPORT, in the file of
+ * its family; a test in test/integration; libdirectnfs(7). If data of files passes through it, add
+ * its number to sys/code.c. If its system call has other arguments, add it to syscall.c.
+ * test/integration/twins finds a name that is missing here, and one that is not exported.
  */
 #ifndef PRELOAD_SYMBOLS_H
 #define PRELOAD_SYMBOLS_H

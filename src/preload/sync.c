@@ -54,8 +54,8 @@ PRELOAD_SLOW static void write_range(int fd, off_t offset, off_t length, unsigne
     preload_leave(open);
 }
 
-/* A hint only, which vouches for nothing: sync_file_range(2), WARNING. Any error where the kernel
- * has none makes PostgreSQL panic and RocksDB abort. */
+/* A hint that vouches for nothing: sync_file_range(2), WARNING. If it failed where the kernel does
+ * not, PostgreSQL would panic and RocksDB abort. */
 PRELOAD_EXPORT int sync_file_range(int fd, off64_t offset, off64_t length, unsigned flags)
 {
     const unsigned known =

@@ -1,7 +1,7 @@
 /*
- * syscall(2): programs and libraries make some of the wrapped calls through it. Those go to the
- * wrapper; everything else (futex, gettid, ...) goes to the kernel at once. So do those of a
- * library that the wrapper itself called: tcmalloc's mmap() makes its system call here.
+ * syscall(2): some programs and libraries make wrapped calls through it. Such a call goes to the
+ * wrapper. All others (futex, gettid, ...) go to the kernel at once. So do the calls of a library
+ * that the wrapper itself called: tcmalloc's mmap() makes its system call here.
  */
 #include <linux/sched.h>
 #include <string.h>
@@ -19,8 +19,8 @@ static long returned(long result)
 }
 
 /*
- * A child on the same stack with shared memory, which is what vfork() is, becomes a plain fork: it
- * would change our table of descriptors, and this function returns in the child. (See vfork.c.)
+ * A child on the same stack with shared memory is a vfork(); it becomes a plain fork. Otherwise it
+ * would change our table of descriptors, and return from this function. (See vfork.c.)
  */
 static unsigned long fork_flags(unsigned long flags)
 {
@@ -63,7 +63,7 @@ static long call_rt_sigaction(int number, const struct kernel_sigaction *action,
                               struct kernel_sigaction *old, size_t size)
 {
     struct sigaction new, previous;
-    /* libc keeps two real-time signals for itself and refuses them. */
+    /* libc keeps two real-time signals for itself, and its sigaction() refuses them. */
     if (size != sizeof(unsigned long) || (number >= 32 && number < SIGRTMIN))
         return returned(sys_call4(SYS_rt_sigaction, number, action, old, size));
     if (action != NULL) {
@@ -83,7 +83,7 @@ static long call_rt_sigaction(int number, const struct kernel_sigaction *action,
     return 0;
 }
 
-/* Arguments and results of a wrapper are in the registers where those of syscall() are. */
+/* A wrapper has its arguments and result in the same registers as syscall(). */
 static inline long pass(void *wrapper, long a, long b, long c, long d, long e, long f)
 {
     return ((long (*)(long, long, long, long, long, long))wrapper)(a, b, c, d, e, f);
@@ -118,7 +118,7 @@ static enum preload_symbol symbol_of(long number)
     }
 }
 
-/* The wrapper was passed, and called who calls now: the kernel is meant. */
+/* True if the wrapper called the caller: then the caller means the kernel. */
 static bool is_passed(long number, const void *caller)
 {
     enum preload_symbol symbol = symbol_of(number);
@@ -149,7 +149,7 @@ PRELOAD_EXPORT long syscall(long number, ...)
     switch (number) {
         PRELOAD_ALL(CALL, PRELOAD_NOTHING)
 
-    /* e is the high half of the offset, for 32 bits. */
+    /* e: the high half of the offset on 32 bits. */
     case SYS_preadv2:
         return preadv2((int)a, (const struct iovec *)b, (int)c, d, (int)f);
     case SYS_pwritev2:

@@ -35,7 +35,7 @@ PRELOAD_EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
 long preload_raw_user(long number, long a, long b, long c)
 {
     long result = sys_call3(number, a, b, c);
-    /* It is the user of one thread: of several, one may act as another user. */
+    /* Only this thread has another user now. If there are more, it may act for somebody else. */
     if (result == 0 && preload_active() && sys_thread_alone())
         changed(0);
     return result;

@@ -1,7 +1,6 @@
 #include "preload/preload.h"
 
-/* The version of the library, which `directnfs check --pid` reads out of the file that is loaded.
- */
+/* The version of the library. `directnfs check --pid` reads it out of the file that is loaded. */
 static const char version[] __attribute__((used, section(".directnfs.version"))) =
     DIRECTNFS_VERSION;
 

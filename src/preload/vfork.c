@@ -1,21 +1,21 @@
 /*
- * vfork(2): the child has the memory of this process, and the thread waits, until the child is
- * another program or has ended. As a child with descriptors of its own it must change nothing of
- * our table. So for it all calls are the kernel's, as if it were inside the library; what it may
- * need is done before, as for posix_spawn(). A fork() in its place costs ten times as much.
+ * vfork(2): the child uses the memory of this process. The calling thread waits until the child is
+ * another program or has ended. The child has descriptors of its own, so it must not change our
+ * table. So all its calls are the kernel's, as if it were inside the library. What it may need is
+ * done before, as for posix_spawn(). A fork() instead would cost ten times as much.
  *
- * Both return from the call, on the same stack. So the return address is kept in a register, and
- * what the parent needs afterwards is not on the stack. Where there is no such function yet (other
- * processors than x86-64) vfork() is fork().
+ * Both return from the call, on the same stack. So a register keeps the return address, and nothing
+ * that the parent needs afterwards is on the stack. On processors without this function (all but
+ * x86-64), vfork() is fork().
  */
 #include "preload/preload.h"
 
 #if defined(__x86_64__)
 
 static __thread unsigned long own_mask;  /* of signals */
-static __thread const char *own_handler; /* that of the child may end in it */
+static __thread const char *own_handler; /* the child may end in its own handler */
 
-/* Returns where vfork() is to be made: NULL if here, else in the real one. */
+/* Returns where to make the vfork(): NULL: here; else in that real function. */
 __attribute__((used, visibility("hidden"))) void *preload_vfork_begin(void)
 {
     const unsigned long all = ~0UL;
@@ -29,7 +29,7 @@ __attribute__((used, visibility("hidden"))) void *preload_vfork_begin(void)
     return NULL;
 }
 
-/* In the child, and then in the parent. What vfork() returns. */
+/* Runs in the child, then in the parent. Returns what vfork() returns. */
 __attribute__((used, visibility("hidden"))) long preload_vfork_end(long result)
 {
     unsigned long mask = own_mask;
@@ -56,7 +56,7 @@ __asm__(".text\n"
         "    testq %rax, %rax\n"
         "    jz 1f\n"
         "    jmp *%rax\n"
-        "1:  popq %rdi\n" /* the return address, which the child may write over */
+        "1:  popq %rdi\n" /* the return address: the child may overwrite it */
         ".cfi_adjust_cfa_offset -8\n"
         ".cfi_register %rip, %rdi\n"
         "    movl $58, %eax\n"
@@ -73,7 +73,7 @@ __asm__(".text\n"
         "    testq %rax, %rax\n"
         "    jz 2f\n"
         "    ret\n"
-        "2:  popq %rdi\n" /* the child: what the processor keeps of calls is the parent's, too */
+        "2:  popq %rdi\n" /* the child: the processor's record of calls is the parent's, too */
         ".cfi_adjust_cfa_offset -8\n"
         ".cfi_register %rip, %rdi\n"
         "    jmp *%rdi\n"

@@ -1,6 +1,6 @@
 /*
- * Walks over trees of files: libc asks for the attributes by calls of its own, which no wrapper
- * sees. What it hands to the program is made right as in stat.c.
+ * Walks over trees of files. libc asks for the attributes by calls of its own, which no wrapper
+ * sees. What it gives to the program is corrected as in stat.c.
  */
 #include <fts.h>
 #include <ftw.h>
@@ -9,7 +9,7 @@
 #include "fd/stat.h"
 #include "preload/preload.h"
 
-/* A regular file of a mount: `path` is what leads to it from the working directory. */
+/* For a regular file of a mount. `path` leads to it from the working directory. */
 static void overlay(const char *path, struct stat *status)
 {
     if (!S_ISREG(status->st_mode) || !fd_on_mount(status->st_dev))
@@ -29,7 +29,7 @@ struct walk {
     bool changes_directory;
 };
 
-/* That of this thread: the functions have no argument for the program's own. */
+/* This thread's walk: the functions pass no argument of the program. */
 static __thread const struct walk *walk;
 
 /* The program's function may make a walk of its own, and leave it by longjmp(). */
@@ -90,7 +90,7 @@ PRELOAD_EXPORT FTSENT *fts_read(FTS *tree)
     return entry;
 }
 
-/* Their own path is valid when they are read: now it leads through the directory that was. */
+/* Their own path is valid only when they are read. Now the path goes through the directory. */
 static void overlay_child(const FTSENT *entry, const FTSENT *directory)
 {
     char path[PATH_MAX];

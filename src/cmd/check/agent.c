@@ -1,6 +1,4 @@
-/*
- * directnfs check: can writes be left behind, and was something set aside?
- */
+/* directnfs check: can writes be left behind, and was something set aside? */
 #include <errno.h>
 #include <spawn.h>
 #include <string.h>
@@ -16,14 +14,14 @@
 
 extern char **environ;
 
-/* What every write costs without one. */
+/* Reports what every write costs without an agent. */
 static void say_none(const char *format, const char *what, const char *why)
 {
     check_say(CHECK_WARNING, "agent", format, what, why);
     check_word("agent", "cannot be had");
 }
 
-/* Can this process start it? 0 or an errno value. */
+/* 0, or an errno value: this process cannot start the command. */
 static int try_command(const char *command)
 {
     char *const words[] = {(char *)"directnfs", (char *)"--version", NULL};
@@ -95,7 +93,7 @@ void check_agent(const struct check *check)
     char path[RUN_PATH_MAX];
     unsigned long long bytes = 0;
     int run = run_open();
-    if (run >= 0) { /* an error is said where the run directory is */
+    if (run >= 0) { /* an error is reported with the run directory */
         stats_read_uncommitted(run, &snapshot);
         stats_read_strays(run, NULL, &snapshot);
         run_close(run);

@@ -45,7 +45,7 @@ char *check_library_version(const struct elf_file *elf)
 
 /* ---- lists of names ---- */
 
-/* Those of wrappers, or of the lists here: there are never more. */
+/* Names of wrappers, or from the lists here. There are never more than NAMES_MAX. */
 struct names {
     const char *list[NAMES_MAX];
     size_t count;
@@ -79,8 +79,8 @@ static void sort_names(struct names *names)
 
 /* ---- imports ---- */
 
-/* By these the C library itself works on files, which no wrapper sees. Those that get one are left
- * out by themselves. */
+/* Names by which the C library itself works on files: no wrapper sees them. A name that gets a
+ * wrapper is left out automatically. */
 static const char *const escaping[] = {
     "_IO_file_attach", "_IO_file_fopen",     "_IO_file_open",    "_IO_file_read",
     "_IO_file_write",  "__libc_open",        "__libc_open64",    "__libc_read",
@@ -103,7 +103,7 @@ static bool is_wrapped(const struct elf_symbol *symbol)
     return !symbol->defined && symbol->function && program_wrapped(symbol->name);
 }
 
-/* The program's own symbols go before those of a preloaded library. */
+/* The program's own symbols come before those of a preloaded library. */
 static bool goes_before(const struct elf_symbol *symbol)
 {
     return symbol->defined && symbol->function && program_wrapped(symbol->name);
@@ -125,7 +125,7 @@ static bool any_imports(const struct program *program, const char *name)
     return false;
 }
 
-/* Adds the names of an object's symbols that are `wanted`, but for those in `but`. */
+/* Adds the names of an object's symbols that are `wanted` and not in `but`. */
 static void collect(struct names *names, const struct program_object *object,
                     bool (*wanted)(const struct elf_symbol *symbol), const struct names *but)
 {
@@ -169,7 +169,8 @@ static void say_escaping(const struct program *program)
     }
 }
 
-/* Calls that have a wrapper which leaves the file to the kernel. */
+/* Calls with a wrapper that leaves the file to the kernel. splice and tee make the program read and
+ * write instead. */
 static void say_left(const struct program *program)
 {
     static const struct {
@@ -237,7 +238,7 @@ static void say_library(const struct program *program, const char *label, const 
         check_remedy("use a build with liburing 2.0 or newer, or another way of I/O");
 }
 
-/* What of io_uring this host's kernel has: it may be too old, or forbid it. */
+/* Reports whether this host's kernel has io_uring: it may be too old, or forbid it. */
 static void say_kernel(void)
 {
     struct utsname system;
@@ -288,7 +289,7 @@ static void say_asynchronous(const struct program *program)
 
 /* ---- system calls of its own ---- */
 
-/* Would the library serve the files of a program that passes it by? */
+/* True if the library serves the files of a program that passes it by. */
 static bool serves_raw_calls(void)
 {
     char file[PATH_MAX];
@@ -299,7 +300,7 @@ static bool serves_raw_calls(void)
     return tunables.raw_calls == CONF_RAW_CALLS_SERVE;
 }
 
-/* Calls on files; those by which data passes by, if there is one. */
+/* Reports calls on files. If data passes by through some of them, only those. */
 static void say_file_calls(const struct program_object *object, const struct sys_code_calls *calls)
 {
     const char *name = program_soname(object);
@@ -354,7 +355,7 @@ static void say_inline(const struct program_object *object)
 
 /* ---- the C library ---- */
 
-/* The version that the library of this command needs; 0 without it, and if it is loaded already. */
+/* The version that this command's library needs. 0: no such library, or it is already loaded. */
 static unsigned needed_glibc(const struct program *program)
 {
     char path[PATH_MAX];

@@ -1,6 +1,4 @@
-/*
- * directnfs check: the configuration, as a program that starts now would find it.
- */
+/* directnfs check: the configuration, as a program that starts now would find it. */
 #include "cmd/check/check.h"
 
 #include <errno.h>
@@ -26,19 +24,19 @@
 
 /* What was asked for. */
 struct request {
-    const char *nfstab;  /* NULL: as a program that starts now would find it */
+    const char *nfstab;  /* NULL: the one that a program that starts now would find */
     const char *program; /* --program */
     unsigned pid;        /* --pid; 0: none */
     const char *read;    /* --read */
     struct check_as as;  /* --user, --unit */
     bool print, json;
-    double timeout; /* seconds; 0: not said */
+    double timeout; /* seconds; 0: not given */
 };
 
 /* ---- the configuration ---- */
 
-/* Mistakes have the form that editors know, one on a line of the standard error output; in JSON
- * they are findings. */
+/* Reports a mistake in the form that editors know, one a line on standard error. In JSON it is a
+ * finding. */
 static void say_mistake(enum check_severity severity, const char *label, const char *line)
 {
     if (check_report.json) {
@@ -93,7 +91,8 @@ static void say_sources(const struct conf_nfstab *tab, const char *conf)
               tab->server_count == 1 ? "" : "s", mounts, mounts == 1 ? "" : "s");
 }
 
-/* The registry is about as long as uncommitted_max; who cannot make it needs one that is there. */
+/* The registry is about as long as uncommitted_max. A process that cannot make a file of that size
+ * needs a registry that is there. */
 static void say_limit(struct check *check, const char *path, bool exists)
 {
     const struct conf_tunables *tunables = &check->tunables;
@@ -112,7 +111,7 @@ static void say_limit(struct check *check, const char *path, bool exists)
     check->no_ledger = true;
 }
 
-/* Why the registry cannot be used; what was set aside is said at once. */
+/* Writes the reason why the registry cannot be used. Reports at once what was set aside. */
 static int say_left(void *argument, const struct stats_left *left)
 {
     char *why = argument;
@@ -126,8 +125,8 @@ static int say_left(void *argument, const struct stats_left *left)
 }
 
 /*
- * The run directory as a process of this user would find it, and whether there is room for what is
- * kept until the server has committed it.
+ * Reports the run directory as a process of this user would find it. Is there room for what is kept
+ * until the server has committed it?
  */
 static void say_run_directory(struct check *check)
 {
@@ -226,7 +225,7 @@ static int print_effective(const struct conf_nfstab *tab)
     return CMD_FINE;
 }
 
-/* Without a configuration that the library would use there is nobody to contact. */
+/* Without a configuration that the library would use, no server is contacted. */
 static int say_mistakes(size_t tab_errors, const char *conf, size_t conf_errors)
 {
     static const char text[] =
@@ -308,7 +307,7 @@ static int run(int argc, char **argv)
     if ((request.as.user || request.as.unit) && (request.program || request.pid))
         return cmd_usage_error("check", "--user and --unit are for servers: they go with an nfstab "
                                         "only");
-    log_set_level(LOG_LEVEL_ERROR); /* what goes wrong on a path is in the report */
+    log_set_level(LOG_LEVEL_ERROR); /* the report has what goes wrong on a path */
     if ((request.as.user || request.as.unit) && check_become(&request.as) != CMD_FINE)
         return CMD_NOT_FINE;
     return request.program ? check_program(request.program, request.json)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* Bytes of a piece, and those before it in which numbers may be loaded. */
+/* Bytes of a piece, and the bytes before it that may load numbers. */
 #define CHUNK  ((size_t)1 << 20)
 #define BEFORE ((size_t)80)
 
@@ -28,7 +28,7 @@ static bool loads_uring(const uint8_t *code, size_t start, size_t size, unsigned
     return false;
 }
 
-/* A range of the file in pieces, with enough of the last one before each to see numbers. */
+/* Searches a range of the file in pieces. Each gets enough of the one before to see numbers. */
 static void search_range(const struct elf_file *file, uint64_t offset, uint64_t size,
                          struct code_calls *calls)
 {
@@ -36,7 +36,7 @@ static void search_range(const struct elf_file *file, uint64_t offset, uint64_t 
     for (uint64_t done = 0, length; done < size; done += length) {
         uint64_t before = done < BEFORE ? done : BEFORE;
         length = size - done < CHUNK ? size - done : CHUNK;
-        /* Two bytes of the next piece: no instruction is cut in two, and what follows is seen. */
+        /* Two bytes of the next piece: no instruction is cut, and what follows it is seen. */
         uint64_t after = size - done - length < 2 ? size - done - length : 2;
         uint64_t whole = before + length + after;
         uint8_t *code = elf_piece(file, offset + done - before, whole);

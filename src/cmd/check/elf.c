@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum {
-    PIECE_MAX = 256 << 20, /* bytes of a table */
+    PIECE_MAX = 256 << 20, /* most bytes of a table */
     SEGMENTS_MAX = 1024,
     SECTIONS_MAX = 65536,
     GLIBC_MINOR_MAX = 10000,
@@ -39,14 +39,14 @@ void *elf_piece(const struct elf_file *file, uint64_t offset, uint64_t size)
     return NULL;
 }
 
-/* Of no bytes if they cannot be read. */
+/* No bytes: they cannot be read. */
 static struct elf_strings read_strings(const struct elf_file *file, uint64_t offset, uint64_t size)
 {
     char *text = elf_piece(file, offset, size);
     return (struct elf_strings){text, text ? size : 0};
 }
 
-/* Where the bytes that are loaded to `address` stand in the file, and how many follow there. */
+/* Finds the place in the file of the bytes loaded at `address`, and how many follow there. */
 static bool file_offset(const struct elf_file *file, uint64_t address, uint64_t *offset,
                         uint64_t *room)
 {
@@ -87,8 +87,8 @@ static const char *find_string(const struct elf_file *file, int64_t tag)
 
 /* ---- symbols ---- */
 
-/* The length of the dynamic symbol table stands nowhere; it ends at the latest where the next table
- * begins that the dynamic section names. `room`: bytes that are loaded there. */
+/* The number of dynamic symbols is stored nowhere. The table ends, at the latest, where the next
+ * table of the dynamic section begins. `room`: bytes that are loaded there. */
 static uint64_t count_symbols(const struct elf_file *file, uint64_t address, uint64_t room)
 {
     static const int64_t tables[] = {DT_STRTAB, DT_HASH,   DT_GNU_HASH, DT_RELA,
@@ -156,8 +156,8 @@ bool elf_defines(const struct elf_file *file, const char *prefix)
 
 /* ---- headers ---- */
 
-/* Section headers are for people and debuggers: without them, or with damaged ones, programs run,
- * so nothing is said about it. */
+/* Section headers are for people and debuggers. Programs run without them, and with damaged ones,
+ * so nothing is reported. */
 static void read_sections(struct elf_file *file)
 {
     const Elf64_Ehdr *header = &file->header;
@@ -297,7 +297,7 @@ unsigned elf_glibc(const struct elf_file *file)
 {
     static const char prefix[] = "GLIBC_2.";
     unsigned newest = 0;
-    /* The names of versions stand among the dynamic strings, each once. */
+    /* The names of versions are among the dynamic strings, each once. */
     for (size_t at = 0; at < file->strings.size; at += strlen(file->strings.text + at) + 1) {
         const char *name = file->strings.text + at;
         if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
@@ -326,7 +326,7 @@ static bool is_code(const Elf64_Shdr *section)
 
 bool elf_code(const struct elf_file *file, size_t *index, uint64_t *offset, uint64_t *size)
 {
-    /* Sections tell code from constants, segments may not. */
+    /* Sections separate code from constants; segments may not. */
     bool sections = false;
     for (size_t i = 0; i < file->section_count; i++)
         sections = sections || is_code(&file->sections[i]);

@@ -1,6 +1,4 @@
-/*
- * directnfs check: one export on one path: FSINFO, GETATTR, ACCESS, and the mount point.
- */
+/* directnfs check: one export on one path: FSINFO, GETATTR, ACCESS, and the mount point. */
 #include "cmd/check/check.h"
 
 #include <dirent.h>
@@ -21,8 +19,8 @@
 #include "reach/root.h"
 
 enum { SMALL_TRANSFER = 1 << 16, FILES_COMPARED = 20 };
-#define COARSE_NS 10000000   /* steps of the server's times that are too long */
-#define SKEW_NS   1000000000 /* of clocks */
+#define COARSE_NS 10000000   /* longer steps of the server's times are too long */
+#define SKEW_NS   1000000000 /* between clocks */
 
 static int64_t nanoseconds(int64_t seconds, uint32_t rest)
 {
@@ -31,7 +29,7 @@ static int64_t nanoseconds(int64_t seconds, uint32_t rest)
 
 /* ---- what the server grants ---- */
 
-/* `layouts`: of the kernel's mount. */
+/* `layouts`: those of the kernel's mount. */
 static bool check_fsinfo(struct check_path *path, const struct nfs_fh *fh, const char *layouts)
 {
     const struct conf_tunables *tunables = &path->check->tunables;
@@ -121,7 +119,7 @@ static bool check_access(const struct nfs_client *client, const struct nfs_fh *f
 
 /* ---- how it would be served ---- */
 
-/* A mount there would hide them. What cannot be looked into may have some. */
+/* A mount would hide the files. A directory that cannot be read may have some. */
 static bool holds_files(const char *directory)
 {
     struct dirent *entry;
@@ -164,8 +162,9 @@ static bool standalone(const struct conf_server *conf, const struct conf_export 
     return false;
 }
 
-/* Is one of the first files at the mount point in the server's directory too, with its number and
- * time of change? Directories of two file systems may well have one number: their roots have. */
+/* True if one of the first files at the mount point is in the server's directory, too, with its
+ * number and time of change. Directories of two file systems may well have one number: their roots
+ * have. */
 static bool has_same_file(const struct nfs_client *client, const struct nfs_fh *directory,
                           const char *mount)
 {
@@ -204,7 +203,7 @@ static bool ganesha_runs(void)
     return found;
 }
 
-/* This host exports the directory itself, by a server that is a process as others. */
+/* Warns if this host exports the directory itself, by a server that is an ordinary process. */
 static void warn_of_own_server(const char *mount)
 {
     struct statfs system;
@@ -273,14 +272,14 @@ static bool check_kind(const struct check_path *path, const struct conf_export *
 
 /* ---- one server behind all paths ---- */
 
-/* The path over which the root is known, and what was last seen of it there. */
+/* The path over which the root is known, and the root's attributes when last asked for. */
 struct proven {
     const struct check_root *root;
     struct nfs_attr attr;
     int error;
 };
 
-/* As reach_root_look says; nobody asked before. */
+/* A reach_root_look. Nobody asked before, so `since_ns` is not needed. */
 static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
 {
     struct proven *proven = context;
@@ -290,8 +289,8 @@ static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
     return proven->error;
 }
 
-/* Does this path lead to the export's root, which is known over another? False: said. `handle` is
- * what MOUNT gave here. */
+/* True if this path leads to the export's root, which is known over another path. False: reported.
+ * `handle` is what MOUNT gave here. */
 static bool same_root(const struct check_path *path, const struct nfs_fh *handle,
                       const struct check_root *root)
 {
@@ -330,7 +329,7 @@ static bool same_root(const struct check_path *path, const struct nfs_fh *handle
 
 /* ---- clocks ---- */
 
-/* NFSv3 has no call for the server's time. A time of a file that lies ahead tells something. */
+/* NFSv3 has no call for the server's time. But a file's time that lies ahead shows something. */
 static void check_clock(const struct nfs_client *client, const struct nfs_fh *fh)
 {
     struct nfs_attr attr;
@@ -360,7 +359,7 @@ static void check_clock(const struct nfs_client *client, const struct nfs_fh *fh
 
 /* ---- the export ---- */
 
-/* The kernel's mount that the directory lies in, if it is one by NFS. */
+/* Reports the kernel's mount that the directory is in, if it is one of NFS. */
 static void check_mount_point(const struct conf_export *export)
 {
     struct conf_mountinfo info = {0};
@@ -455,7 +454,7 @@ void check_export(struct check_path *path, struct check_root *root)
     bool answers = path->client.server != NULL;
     bool told = answers && root->told.len > 0 &&
                 reach_root_known(&path->client, &root->told, root->inode) == 0;
-    bool needed = !told && root->path == NULL; /* over one path will do */
+    bool needed = !told && root->path == NULL; /* over one path is enough */
     bool sessions = check_has_sessions(path), granted = false;
     if (sessions)
         granted = answers && check_walk(path, export, &handle);

@@ -6,7 +6,7 @@
 #define SMALLEST_TRANSFER 65536
 
 static const struct {
-    const char *option; /* as in /proc/self/mountinfo, with "=value" if that counts */
+    const char *option; /* as in /proc/self/mountinfo, with "=value" if the value matters */
     const char *harm, *remedy;
 } bad_options[] = {
     {"soft",

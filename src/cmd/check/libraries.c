@@ -1,6 +1,4 @@
-/*
- * A program and the libraries that ld.so would load with it.
- */
+/* A program, and the libraries that ld.so would load with it. */
 #include "cmd/check/program.h"
 
 #include <errno.h>
@@ -121,21 +119,21 @@ struct cache_header {
 
 struct cache_entry {
     int32_t flags;
-    uint32_t key, value; /* where the name and the path stand in the file */
+    uint32_t key, value; /* places of the name and the path in the file */
     uint32_t os_version;
     uint64_t hardware;
 };
 
 /* ---- the search ---- */
 
-/* One library that is looked for. */
+/* A library that is searched for. */
 struct wanted {
     struct program *program;
     const struct program_object *parent;
     const char *name;
 };
 
-/* Takes the file if it is a library for this machine; others are passed over, as ld.so does. */
+/* Takes the file if it is a library for this machine. Passes others over, as ld.so does. */
 static bool take(const struct wanted *wanted, const char *path)
 {
     const char *why;
@@ -179,7 +177,7 @@ static bool search_cache(const struct wanted *wanted)
     return false;
 }
 
-/* Replaces $ORIGIN, ${ORIGIN}, $LIB and $PLATFORM in a path. False: too long. */
+/* Replaces $ORIGIN, ${ORIGIN}, $LIB and $PLATFORM in a path. False: the result is too long. */
 static bool expand(const char *text, const char *origin, char result[PATH_MAX])
 {
     static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
@@ -208,7 +206,7 @@ static bool expand(const char *text, const char *origin, char result[PATH_MAX])
     return true;
 }
 
-/* Looks in each directory of a list like $PATH. `origin` is the object that the list stands in. */
+/* Looks in each directory of a list like $PATH. `origin` is the object that has the list. */
 static bool search_list(const struct wanted *wanted, const char *list, const char *separators,
                         const struct program_object *origin)
 {
@@ -229,8 +227,8 @@ static bool search_list(const struct wanted *wanted, const char *list, const cha
     }
 }
 
-/* DT_RPATH of the object that needs it and of those that brought that one, unless it has a
- * DT_RUNPATH, which is for its own needs only. */
+/* Looks in DT_RPATH of the object that needs the library, and of those that brought that object. An
+ * object with DT_RUNPATH uses that instead, for its own needs only. */
 static bool search_rpaths(const struct wanted *wanted)
 {
     const struct program_object *object = wanted->parent->elf.runpath ? NULL : wanted->parent;

@@ -1,6 +1,4 @@
-/*
- * directnfs check: the MOUNT service, and the source ports that a server accepts.
- */
+/* directnfs check: the MOUNT service, and the source ports that a server accepts. */
 #include "cmd/check/check.h"
 
 #include <errno.h>
@@ -10,7 +8,7 @@
 
 enum { EXPORTS_SHOWN = 20 };
 
-/* Do calls come from a port below 1024, as many exports demand? */
+/* True if calls come from a port below 1024, as many exports demand. */
 static bool is_privileged(const struct check_path *path)
 {
     return path->client.server && atomic_load(&path->client.server->privileged);
@@ -37,8 +35,8 @@ bool check_lies_in(const char *path, const char *directory)
 struct exports {
     const char *wanted;
     unsigned count;
-    bool listed;        /* `wanted`, or a directory above it, is among them */
-    char clients[1024]; /* who may mount that one; empty: everybody */
+    bool listed;        /* `wanted`, or a directory above it, is one of them */
+    char clients[1024]; /* clients that may mount that one; empty: everybody */
 };
 
 static void export_found(void *argument, const char *directory, const char *groups)
@@ -52,7 +50,7 @@ static void export_found(void *argument, const char *directory, const char *grou
     }
 }
 
-/* Says why MNT was refused; the list of exports helps to find a wrong directory or client. */
+/* Reports why MNT was refused. The list of exports helps to find a wrong directory or client. */
 static void explain_refusal(const struct check_path *path, const struct conf_export *export,
                             enum check_severity severity, int error)
 {
@@ -89,7 +87,7 @@ bool check_mount(const struct check_path *path, const struct conf_export *export
         explain_refusal(path, export, severity, error);
         return false;
     }
-    bool sys = count == 0; /* a server that lists nothing does not care */
+    bool sys = count == 0; /* a server that lists none takes any */
     for (uint32_t i = 0; i < count; i++)
         sys = sys || flavors[i] == MOUNT3_AUTH_SYS;
     mount3_umount(&path->target, export->directory);
@@ -104,7 +102,7 @@ bool check_mount(const struct check_path *path, const struct conf_export *export
 
 /* ---- source ports ---- */
 
-/* 0 if the services answer calls from a port above 1023, else -errno and which refused. */
+/* 0: the services answer calls from a port above 1023. -errno: `service` refused. */
 static int try_any_port(const struct check_path *path, const char *directory,
                         const struct nfs_fh *fh, const char **service)
 {
@@ -139,7 +137,7 @@ void check_ports(const struct check_path *path, const char *directory, const str
         check_word("source_port", "any");
         return;
     }
-    /* The user who asks may not be the one whose programs will. */
+    /* The user of this command may not be the one that runs the programs. */
     check_say(geteuid() == 0 ? CHECK_WARNING : CHECK_INFO, "ports",
               "the %s service accepts source ports below 1024 only (from above: %s), which the "
               "database's user needs CAP_NET_BIND_SERVICE for",

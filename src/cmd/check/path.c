@@ -1,6 +1,4 @@
-/*
- * directnfs check: one path to a server: addresses, route, ports, round trip time.
- */
+/* directnfs check: one path to a server: addresses, route, ports, round trip time. */
 #include "cmd/check/check.h"
 
 #include <arpa/inet.h>
@@ -18,7 +16,7 @@ enum { CALLS_TIMED = 9 };
 
 /* ---- addresses ---- */
 
-/* Takes an address for one end of the path. */
+/* Uses an address for one end of the path. */
 static void take(struct check_path *path, bool local, const struct sockaddr_storage *found)
 {
     struct net_address *address = &path->address;
@@ -28,14 +26,14 @@ static void take(struct check_path *path, bool local, const struct sockaddr_stor
              net_address_text(found, text));
 }
 
-/* Finds the addresses of one end of the path, and takes the first. False: reported. */
+/* Finds the addresses of one end of the path, and uses the first. False: reported. */
 static bool resolve(struct check_path *path, bool local, struct conf_addresses *found)
 {
     const struct conf_path *conf = path->conf;
     struct net_address *address = &path->address;
     const struct conf_position *at = local ? &conf->local_at : &conf->at;
     const char *name = local ? conf->local : conf->peer;
-    int family = address->local.ss_family; /* a peer's name is to be of that of its local */
+    int family = address->local.ss_family; /* the peer must have an address of the local's family */
     int error = check_resolve(name, family, path->check->timeout_ms, found);
     if (error) {
         check_say(CHECK_ERROR, local ? "local" : "path", "%s:%u:%u: '%s' cannot be resolved: %s",
@@ -50,7 +48,7 @@ static bool resolve(struct check_path *path, bool local, struct conf_addresses *
     return true;
 }
 
-/* Of several addresses the library takes the first that answers. */
+/* If there are several addresses, uses the first that answers, as the library does. */
 static void choose(struct check_path *path, const struct conf_addresses *found, unsigned port)
 {
     enum net_port policy = reach_port_policy(&path->check->tunables);
@@ -70,7 +68,7 @@ static void choose(struct check_path *path, const struct conf_addresses *found, 
     net_address_set_port(&path->address.peer, 0);
 }
 
-/* Addresses such as 127.0.0.2 are ours without standing at an interface. False: reported. */
+/* Addresses such as 127.0.0.2 are ours, though no interface lists them. False: reported. */
 static bool local_is_ours(const struct check_path *path)
 {
     const struct conf_position *at = &path->conf->local_at;
@@ -84,7 +82,7 @@ static bool local_is_ours(const struct check_path *path)
 
 /* ---- what went wrong ---- */
 
-/* Explains why `service` at `port` gave no answer, and what to do about it. */
+/* Explains why `service` at `port` gave no answer, and what to do. */
 static void unreachable(const struct check_path *path, enum check_severity severity,
                         const char *label, const char *service, unsigned port, int error)
 {
@@ -144,16 +142,16 @@ static void unreachable(const struct check_path *path, enum check_severity sever
 
 /* ---- ports ---- */
 
-/* A program whose port is wanted. */
+/* A program that needs a port. */
 struct service {
     const char *label, *key;
-    unsigned configured, kernel; /* ports: the nfstab's, and that of the kernel's mount; 0: none */
+    unsigned configured, kernel; /* ports: from the nfstab, and of the kernel's mount; 0: none */
     uint32_t program;
-    enum check_severity severity; /* of not knowing it */
+    enum check_severity severity; /* if the port is not known */
 };
 
-/* Finds the port: as configured, else the kernel's, else as the port mapper says. 0, or -errno
- * after it was reported. */
+/* Finds the port: as configured; else the kernel's; else from the port mapper. 0, or -errno after a
+ * report. */
 static int find_port(const struct check_path *path, const struct service *service, uint16_t *port)
 {
     const char *label = service->label;
@@ -187,7 +185,7 @@ static int find_port(const struct check_path *path, const struct service *servic
 
 /* ---- NFS ---- */
 
-/* Says why the NFS service gave no answer to its first call. */
+/* Reports why the NFS service gave no answer to its first call. */
 static void no_answer(const struct check_path *path, unsigned port, int error)
 {
     if (error != -ETIMEDOUT) {
@@ -207,7 +205,7 @@ static int by_value(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Where there are several paths the library gives one up that answers too late. */
+/* If there are several paths, the library gives up one that answers too late. */
 static void check_patience(const struct check_path *path)
 {
     uint64_t silence_us = (uint64_t)(path->check->tunables.path_timeout * 1e6);
@@ -244,7 +242,7 @@ static int call_null(void *client)
     return nfs_null(client);
 }
 
-/* Calls NULL a few times on the connection, and says the median. 0 or -errno. */
+/* Calls NULL a few times on the connection, and reports the median. 0 or -errno. */
 static int time_calls(struct check_path *path, uint64_t connecting_ns)
 {
     int count = check_time(call_null, &path->client, &path->rtt_us);
@@ -259,13 +257,13 @@ static int time_calls(struct check_path *path, uint64_t connecting_ns)
     return 0;
 }
 
-/* Connects and calls NULL: path->client.server, or none, and said why. Returns -errno if it cannot
- * connect. */
+/* Connects and calls NULL. Sets path->client.server; if it stays NULL, the reason is reported.
+ * -errno: it cannot connect. */
 static int connect_nfs(struct check_path *path, unsigned port)
 {
     const struct conf_tunables *tunables = &path->check->tunables;
     enum net_port policy = reach_port_policy(tunables);
-    /* One attempt tells why it fails; the engine would try again until the time is over. */
+    /* One attempt shows why it fails. The engine would try again until the time is over. */
     uint64_t before = sys_now_ns();
     int fd = net_connect(&path->address, policy, path->check->timeout_ms);
     uint64_t connecting_ns = sys_now_ns() - before;
@@ -304,7 +302,7 @@ void check_path(struct check_path *path)
 {
     struct net_address *address = &path->address;
     const struct conf_server *conf = path->stanza;
-    unsigned usual = check_has_sessions(path) ? NFS4_PORT : 0; /* which needs no port mapper */
+    unsigned usual = check_has_sessions(path) ? NFS4_PORT : 0; /* it needs no port mapper */
     struct conf_addresses found;
     address->dontroute = path->conf->dontroute;
     if ((path->conf->local[0] != '\0' && !resolve(path, true, &found)) ||
@@ -339,10 +337,10 @@ void check_path(struct check_path *path)
         net_address_set_port(&address->peer, nfsport);
         error = connect_nfs(path, nfsport);
     } else if (conf->mntport != 0) {
-        error = 0; /* for MOUNT the port mapper is not needed */
+        error = 0; /* MOUNT does not need the port mapper */
     }
-    /* Also without NFS: the administrator wants to see all that is wrong at once. But where nothing
-     * comes back, that is wrong. */
+    /* MOUNT is asked even without NFS: the administrator wants to see all faults at once. But if no
+     * answer comes back at all, that is the fault. */
     if (check_has_sessions(path))
         check_say(CHECK_INFO, "MOUNT", "not asked: NFSv4.1 needs none");
     else if (error == -ETIMEDOUT || error == -EHOSTUNREACH)

@@ -1,6 +1,4 @@
-/*
- * directnfs check --pid: a running process, as /proc and its statistics show it.
- */
+/* directnfs check --pid: a running process, as /proc and its statistics show it. */
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
@@ -29,17 +27,17 @@ enum { FILES_SHOWN = 20 };
 
 struct process {
     unsigned pid;
-    struct program program; /* element 0 is what it executes */
-    char *environment;      /* NAME=VALUE, each with a NUL, one more behind; NULL: not readable */
-    bool secure, foreign;   /* AT_SECURE; in a container, where numbers and files differ */
-    char root[PATH_MAX];    /* of its file system, as seen from here; empty: ours */
+    struct program program; /* element 0 is its executable */
+    char *environment;      /* NAME=VALUE, each with a NUL, and one NUL more; NULL: not readable */
+    bool secure, foreign;   /* AT_SECURE; in a container, with other numbers and files */
+    char root[PATH_MAX];    /* root of its file system, as seen from here; empty: ours */
     const struct program_object *library; /* ours, if it is mapped */
     struct stats_snapshot snapshot;
-    const struct directnfs_stats *stats; /* of this process; in the snapshot */
+    const struct directnfs_stats *stats; /* its own, in the snapshot */
     struct conf_nfstab tab;
 };
 
-/* A file of /proc/PID. Until the next call. */
+/* The name of a file of /proc/PID, until the next call. */
 static const char *proc_path(const struct process *process, const char *name)
 {
     static char path[PATH_MAX + 32];
@@ -62,14 +60,14 @@ static void read_root(struct process *process)
     process->root[length > 1 ? length : 0] = '\0';
 }
 
-/* What the process calls a file that is seen from here as `path`: after chroot(2) that is less. */
+/* The process's name for a file that is `path` here: it is shorter after chroot(2). */
 static const char *name_inside(const struct process *process, const char *path)
 {
     size_t length = strlen(process->root);
     return strncmp(path, process->root, length) == 0 && path[length] == '/' ? path + length : path;
 }
 
-/* Why nothing can be seen of it. */
+/* Reports why nothing of the process can be seen. */
 static void say_no_process(struct process *process, int error)
 {
     struct stat status;
@@ -114,7 +112,7 @@ static void add_mapping(struct process *process, char *line)
         path[length - strlen(DELETED)] = '\0';
     if (is_there(&process->program, path))
         return;
-    /* The first is the file that is mapped, even if it is deleted, but only for root. */
+    /* The first way finds the mapped file, even if it is deleted; but only root may use it. */
     snprintf(entry, sizeof(entry), "map_files/%s", range);
     int fd = program_open(proc_path(process, entry));
     if (fd < 0 && !deleted) {
@@ -130,7 +128,7 @@ static void add_mapping(struct process *process, char *line)
         elf_close(&object->elf);
 }
 
-/* The executable, and all files with code. False: said. */
+/* Reads the executable, and all files with code. False: reported. */
 static bool read_mappings(struct process *process)
 {
     char target[PATH_MAX];
@@ -161,7 +159,7 @@ static bool read_mappings(struct process *process)
 
 /* ---- how it was started ---- */
 
-/* The parent, if it runs the same program; 0: it does not, or is not known. */
+/* The parent, if it runs the same program. 0: it does not, or is not known. */
 static unsigned parent_of(const struct process *process)
 {
     char ours[PATH_MAX], theirs[PATH_MAX];
@@ -178,8 +176,8 @@ static unsigned parent_of(const struct process *process)
 }
 
 /*
- * The environment; if the process wrote over it, as servers do to show what they are busy with,
- * that of its parent, if that runs the same program.
+ * Reads the environment. Servers overwrite theirs to show what they are busy with. Then it reads
+ * that of the parent, if the parent runs the same program.
  */
 static void read_environment(struct process *process)
 {
@@ -208,7 +206,7 @@ static void read_start(struct process *process)
     free(vector);
     read_environment(process);
 
-    /* Services of systemd have mount namespaces of their own too, but only to hide a few paths. */
+    /* Services of systemd also have mount namespaces of their own, but only to hide a few paths. */
     struct stat ours, theirs;
     process->foreign = stat("/proc/self/ns/pid", &ours) == 0 &&
                        stat(proc_path(process, "ns/pid"), &theirs) == 0 &&
@@ -240,9 +238,9 @@ static void say_environment(struct process *process)
 }
 
 /*
- * Debian's scripts start PostgreSQL with the variables of a file of the cluster, and no others: in
- * the systemd unit LD_PRELOAD has no effect. The first process has its place as an argument; the
- * others show what they are busy with.
+ * Debian's scripts start PostgreSQL only with the variables of a file of the cluster. So LD_PRELOAD
+ * in the systemd unit has no effect. The first process has the place of that file as an argument.
+ * The others show there what they are busy with.
  */
 static bool name_environment_file(const struct process *process)
 {
@@ -267,12 +265,12 @@ static bool name_environment_file(const struct process *process)
     return true;
 }
 
-/* The library is not mapped: why? */
+/* Reports why the library is not mapped. */
 static void say_absent(struct process *process)
 {
     const char *preload = variable(process, "LD_PRELOAD");
     if (!process->program.objects[0].elf.dynamic)
-        return; /* said */
+        return; /* reported already */
     if (process->secure) {
         check_say(CHECK_ERROR, "library",
                   "it was started as set-user-ID, set-group-ID or with file capabilities "
@@ -325,7 +323,8 @@ static const struct directnfs_stats *find_stats(struct process *process)
     return NULL;
 }
 
-/* Nobody but the process's user, or root, may have a say in what is in the directory. */
+/* True if only the process's user, or root, can change the directory: what is in it may be
+ * believed. */
 static bool is_trusted(const struct process *process, const char *directory)
 {
     struct stat owner, status;
@@ -333,7 +332,7 @@ static bool is_trusted(const struct process *process, const char *directory)
            S_ISDIR(status.st_mode) && status.st_uid == owner.st_uid && (status.st_mode & 077) == 0;
 }
 
-/* The environment of the process decides where it keeps statistics and finds its nfstab. */
+/* The environment of the process decides where its statistics and its nfstab are. */
 static void adopt_variables(const struct process *process)
 {
     static const char *const names[] = {"DIRECTNFS_NFSTAB", "DIRECTNFS_HOME", "DIRECTNFS_RUN"};
@@ -383,8 +382,8 @@ static bool is_managed(const struct process *process, const char *path)
     return false;
 }
 
-/* The statistics of a file by its path, whose beginning is left out there if it is long. A file
- * that was left to the kernel at once is no longer followed, so it is shown as closed. */
+/* The statistics of a file by its path. If the path is long, its beginning is missing there. A file
+ * that was left to the kernel at once is not followed, so it is shown as closed. */
 static const struct directnfs_file_stats *file_stats(const struct process *process,
                                                      const char *path)
 {
@@ -400,8 +399,8 @@ static const struct directnfs_file_stats *file_stats(const struct process *proce
     return NULL;
 }
 
-/* Counts descriptors of regular files below mounts, and says which the kernel serves and why.
- * Returns the number of those that are served. */
+/* Counts descriptors of regular files below mounts. Reports those that the kernel serves, and why.
+ * Returns the number of the others. */
 static unsigned say_descriptors(struct process *process)
 {
     unsigned served = 0, kernel = 0;

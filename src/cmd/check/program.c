@@ -1,6 +1,6 @@
 /*
- * directnfs check --program: from the name to the file whose code would run, and whether ld.so
- * would heed LD_PRELOAD for it. Nothing is executed.
+ * directnfs check --program: finds the file with the code that a name would run. Would ld.so heed
+ * LD_PRELOAD for it? Nothing is executed.
  */
 #include "cmd/check/program.h"
 
@@ -55,7 +55,7 @@ static void say_open_error(const char *path, int error)
 
 /* ---- scripts ---- */
 
-/* Takes the first word off `line`, NULL if there is none. */
+/* Takes the first word off `line`. NULL: there is none. */
 static char *next_word(char **line)
 {
     char *word = *line + strspn(*line, " \t");
@@ -92,7 +92,7 @@ enum program_step program_follow_script(int fd, char path[PATH_MAX])
     return found ? PROGRAM_ON : PROGRAM_INTERPRETER_MISSING;
 }
 
-/* Of the script, which led to the interpreter. */
+/* Reports on a script, which led to the interpreter. */
 static void say_script(enum program_step step, const char *script, const char *interpreter)
 {
     if (step == PROGRAM_NO_INTERPRETER) {
@@ -112,7 +112,7 @@ static void say_script(enum program_step step, const char *script, const char *i
 
 /* ---- does ld.so heed LD_PRELOAD? ---- */
 
-/* A capability that the file gives makes the kernel call the start secure, unless it is root's. */
+/* If the file gives a capability, the kernel calls the start secure, unless root starts it. */
 static void check_capabilities(const struct program_object *object)
 {
     struct vfs_ns_cap_data data = {0};
@@ -145,7 +145,7 @@ static void check_mode(const struct program_object *object)
         check_remedy("chmod a+x %s, if it is a program", object->path);
     }
     if (fstatvfs(object->fd, &system) == 0 && (system.f_flag & ST_NOSUID))
-        return; /* nothing of what follows counts there */
+        return; /* what follows has no effect there */
     if (status.st_mode & S_ISUID) {
         check_say(CHECK_ERROR, "mode",
                   "%s is set-user-ID to user %u, so ld.so ignores LD_PRELOAD for everybody else",
@@ -216,7 +216,7 @@ static void say_libraries(const struct program *program)
                   PROGRAM_OBJECTS_MAX);
 }
 
-/* Follows scripts to the program. True: it is in `program`, opened and sound. */
+/* Follows scripts to the program. True: `program` has it, opened and sound. */
 static bool open_program(const char *name, struct program *program)
 {
     char path[PATH_MAX], script[PATH_MAX];

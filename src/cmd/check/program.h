@@ -1,7 +1,7 @@
 /*
  * directnfs check --program and --pid: would preloading work, and what would it not see? program.c
- * and pid.c look at a program and at a process, libraries.c finds what ld.so would load, calls.c
- * says what their calls mean, wrapped.c knows the wrappers of the library.
+ * looks at a program, pid.c at a process. libraries.c finds what ld.so would load. calls.c says
+ * what their calls mean. wrapped.c knows the wrappers of the library.
  */
 #ifndef CMD_CHECK_PROGRAM_H
 #define CMD_CHECK_PROGRAM_H
@@ -21,83 +21,85 @@
 enum { PROGRAM_OBJECTS_MAX = 1024 };
 
 struct program_object {
-    char *name; /* as it is asked for: "libc.so.6"; of the program its path */
-    char *path; /* where it was found; NULL if nowhere */
-    int fd;     /* -1 if not found */
-    const struct program_object *parent; /* that needs it; of the program NULL */
-    bool deleted; /* of a process: the file that is mapped is no longer there */
+    char *name; /* as it is asked for: "libc.so.6"; for the program, its path */
+    char *path; /* where it was found; NULL: nowhere */
+    int fd;     /* -1: not found */
+    const struct program_object *parent; /* the one that needs it; NULL for the program */
+    bool deleted;                        /* in a process: the mapped file is not there any more */
     struct elf_file elf;
 };
 
-/* A program and its libraries. Zero-initialised; element 0 is the program. Freed by program_free().
- */
+/* A program and its libraries. Zero it; program_free() frees it. Element 0 is the program. */
 struct program {
     struct program_object *objects; /* PROGRAM_OBJECTS_MAX: they do not move */
     size_t count;
     bool too_many;
 };
 
-/* The program that execvp(3) would start for this name, or the running process: the whole report.
- * Return CMD_FINE or CMD_NOT_FINE. */
+/* The whole report: on the program that execvp(3) would start for this name, or on the running
+ * process. Return CMD_FINE or CMD_NOT_FINE. */
 int check_program(const char *name, bool json);
 int check_process(unsigned pid, bool json);
 
-/* Would ld.so not load the library into the program that execvp(3) starts for this name? Then a
- * sentence says why. False: it would, or that is not known. Nothing is executed. */
+/* True, with a sentence in `why`: ld.so would not load the library into the program that execvp(3)
+ * starts for this name. False: it would, or that is not known. Nothing is executed. */
 enum { PROGRAM_WHY = 4400 };
 bool program_is_unloadable(const char *name, char why[PROGRAM_WHY]);
 
 /* Finds a file as execvp(3) does. False: there is none. */
 bool program_find_in_path(const char *name, char path[PATH_MAX]);
 
-/* If the open file is a script, puts the path of its interpreter in `path` (PROGRAM_ON). So many
- * scripts may start one another. */
+/* If the open file is a script, puts the path of its interpreter in `path` (PROGRAM_ON). At most
+ * PROGRAM_SCRIPTS_MAX scripts may start one another. */
 enum { PROGRAM_SCRIPTS_MAX = 4 };
 enum program_step { PROGRAM_HERE, PROGRAM_ON, PROGRAM_NO_INTERPRETER, PROGRAM_INTERPRETER_MISSING };
 enum program_step program_follow_script(int fd, char path[PATH_MAX]);
 
-/* Says what the calls of a program and its libraries, all opened, mean for the library. */
+/* Reports what the calls of a program and its libraries mean for the library. All are opened. */
 void check_calls(const struct program *program);
 
-/* Opens the ELF file of a program. A program whose files the kernel serves: says so if it is linked
+/* Opens the ELF file of a program. Reports it if the kernel must serve its files: linked
  * statically, for another machine, damaged, or no program. False: nothing more can be said about
  * it. */
 bool check_elf(struct program_object *object);
 
-/* Is this object the library itself? */
+/* True if this object is the library itself. */
 bool check_is_ours(const struct program_object *object);
 
-/* The version in a libdirectnfs.so, memory for free(3); NULL if it has none. */
+/* The version in a libdirectnfs.so; free it by free(3). NULL: it has none. */
 char *check_library_version(const struct elf_file *elf);
 
 /* ---- libraries.c ---- */
 
 /*
  * Opens a file for reading, without waiting for devices and pipes. Returns the descriptor of a
- * regular file, or -errno: -EISDIR, -EINVAL for what else is no regular file.
+ * regular file, or:
+ * -EISDIR: a directory.
+ * -EINVAL: another thing that is not a regular file.
+ * another -errno: from open(2) or fstat(2).
  */
 int program_open(const char *path);
 
-/* A file, or its first 16 MiB, with two NULs behind it; memory for free(3). NULL with errno. */
+/* A file, or its first 16 MiB, with two NULs behind it; free it by free(3). NULL, with errno. */
 char *program_read(const char *path, size_t *size);
 
-/* Adds an object; takes over `fd`. NULL: too many, `fd` is closed. */
+/* Adds an object; takes over `fd`. NULL: there are too many; `fd` is closed. */
 struct program_object *program_add(struct program *program, const char *name, const char *path,
                                    int fd, const struct program_object *parent);
 
 /*
- * Finds the libraries that objects of the program need, as ld.so(8) does when the program is
- * started by the caller now: DT_RPATH, $LD_LIBRARY_PATH (not when `secure`), DT_RUNPATH, its cache,
- * and the directories of the system. Nothing is executed. Libraries that are not found are objects
- * without a path. Subdirectories for special processors (glibc-hwcaps) hold the same symbols and
- * are not looked at.
+ * Finds the libraries that objects of the program need, as ld.so(8) would if the caller started the
+ * program now. It looks at DT_RPATH, $LD_LIBRARY_PATH (not if `secure`), DT_RUNPATH, its cache, and
+ * the directories of the system. Nothing is executed. Libraries that are not found are objects
+ * without a path. Subdirectories for special processors (glibc-hwcaps) are not searched: they have
+ * the same symbols.
  */
 void program_find_libraries(struct program *program, bool secure);
 
 /* The soname of an object, or its name without directories. */
 const char *program_soname(const struct program_object *object);
 
-/* The library whose soname is `soname` or begins with it and a dot. */
+/* The library with this soname, or with one that begins with it and a dot. NULL: there is none. */
 const struct program_object *program_find(const struct program *program, const char *soname);
 
 void program_free(struct program *program);

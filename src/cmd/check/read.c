@@ -1,6 +1,6 @@
 /*
- * directnfs check --read: the throughput of a path, and what its round trip leaves of it for a
- * program that waits for each read.
+ * directnfs check --read: the throughput of a path, and how much of it is left to a program that
+ * waits for each read.
  */
 #include "cmd/check/check.h"
 
@@ -13,10 +13,10 @@
 #include "cmd/print.h"
 #include "sys/sys.h"
 
-#define READ_NS    1000000000u          /* that reading takes */
-#define REGION_MAX ((uint64_t)64 << 20) /* bytes of the file that are read, again and again */
+#define READ_NS    1000000000u          /* reading takes this long */
+#define REGION_MAX ((uint64_t)64 << 20) /* bytes of the file that are read again and again */
 #define PIECE_MAX  ((size_t)8 << 20)
-#define SMALL_READ ((size_t)8 << 10) /* bytes, as databases read them */
+#define SMALL_READ ((size_t)8 << 10) /* bytes of a read, as databases do it */
 #define SKEW_FAR   1.0               /* seconds between clocks */
 
 /* Finds the file below the root, name by name. 0 or -errno. */
@@ -36,7 +36,7 @@ static int look_up(const struct nfs_client *client, const struct nfs_fh *root, c
     return error;
 }
 
-/* What is read: bytes 0 to `region` of the file. */
+/* Reads bytes 0 to `region` of the file. */
 struct reading {
     const struct nfs_client *client;
     const struct nfs_fh *fh;
@@ -46,8 +46,8 @@ struct reading {
     uint64_t taken_ns; /* ... in this time */
 };
 
-/* Reads for READ_NS, or `once` through the region. A slow path gets small pieces, so that the time
- * is kept. 0 or -errno. */
+/* Reads for READ_NS; if `once`, only once through the region. A slow path gets small pieces, so
+ * that it does not take longer. 0 or -errno. */
 static int read_for_a_while(struct reading *reading, bool once)
 {
     uint64_t start = sys_now_ns(), now = start, at = 0;
@@ -62,7 +62,7 @@ static int read_for_a_while(struct reading *reading, bool once)
         if (error)
             return error;
         if (transfer.length == 0)
-            return -ENODATA; /* it became shorter */
+            return -ENODATA; /* the file became shorter */
         reading->bytes += transfer.length;
         at += transfer.length;
         if (at >= reading->region)
@@ -87,8 +87,8 @@ static double seconds(int64_t sec, int64_t nsec)
     return (double)sec + (double)nsec / 1e9;
 }
 
-/* Reading, which took from `start` to `end` here, may have set the time of access by the server's
- * clock. */
+/* The reads, from `start` to `end` here, may have set the time of access by the server's clock:
+ * compares the two clocks. */
 static void say_clock(const struct nfs_attr *before, const struct nfs_attr *after, double start,
                       double end)
 {
@@ -110,14 +110,14 @@ static double now_here(void)
     return seconds(now.tv_sec, now.tv_nsec);
 }
 
-/* Asks for the verifier by a COMMIT of nothing. Instances of one server have the same. */
+/* Asks for the verifier by a COMMIT of nothing. All paths to one server instance give the same. */
 static void compare_verifiers(const struct check_path *path, const struct nfs_fh *fh,
                               struct check_root *root)
 {
     bool repeated;
     uint64_t verifier;
     if (nfs_commit(&path->client, fh, 0, 1, &verifier, &repeated) != 0)
-        return; /* a user who may only read */
+        return; /* the user may only read */
     if (root->path == path) {
         root->verifier = verifier;
     } else if (root->verifier != 0 && root->verifier != verifier) {
@@ -136,8 +136,8 @@ static double mib(double bytes)
     return bytes / (1 << 20);
 }
 
-/* What it means that so many bytes are read in `read_us`. At most read_ahead_max bytes are read
- * ahead in the same time. */
+/* Reports what it means that a read of `length` bytes takes `read_us`. In that time at most
+ * read_ahead_max bytes are read ahead. */
 static void say_waiting(const struct check_path *path, size_t length, uint64_t read_us)
 {
     int most = path->check->tunables.read_ahead_max;
@@ -170,7 +170,7 @@ static size_t small_length(const struct reading *reading)
     return reading->region < SMALL_READ ? (size_t)reading->region : SMALL_READ;
 }
 
-/* Reads the beginning. 0 or -errno. */
+/* Reads the beginning of the file. 0 or -errno. */
 static int read_small(void *argument)
 {
     struct reading *reading = argument;
@@ -183,7 +183,7 @@ static int read_small(void *argument)
 
 /* ---- the file ---- */
 
-/* Reads over a server of its own, with all sockets that the library would open. */
+/* Measures over a server of its own, with all sockets that the library would open. */
 static void measure(struct check_path *path, const struct nfs_fh *fh, uint64_t size,
                     const struct check_root *root)
 {

@@ -15,10 +15,10 @@ struct check_report check_report;
 static struct cmd_json json;
 static unsigned depth; /* headings that are open */
 static char *headings[CHECK_DEPTH_MAX];
-static bool finding; /* in JSON: one is open, and may get values */
-static char *remedy; /* of it */
+static bool finding; /* in JSON: a finding is open, and may get values */
+static char *remedy; /* of that finding */
 
-/* Formats, and makes it printable. Memory for free(3), never NULL. */
+/* Formats a text and makes it printable. Free it by free(3); it is never NULL. */
 static char *text_of(const char *format, va_list arguments)
 {
     char *text;

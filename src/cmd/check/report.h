@@ -1,6 +1,6 @@
 /*
- * What `directnfs check` says: findings with a severity and a remedy, below headings, as text for
- * people while it goes on, or as one JSON object:
+ * The output of `directnfs check`: findings with a severity and a remedy, under headings. It is
+ * text for people, printed at once, or one JSON object:
  *
  *   {"checked": WHAT, "name": NAME, "findings": [
  *      {"severity": "info"|"warning"|"error", "where": [HEADING...], "label": L, "text": T,
@@ -18,12 +18,12 @@
 
 #include "reach/reason.h"
 
-/* An error keeps the library from its work; a warning costs speed, safety or part of the files. */
+/* An error keeps the library from its work. A warning costs speed, safety, or some of the files. */
 enum check_severity { CHECK_INFO, CHECK_WARNING, CHECK_ERROR };
 
 enum { CHECK_DEPTH_MAX = 4 };
 
-/* Of what was said so far. Set by the functions below, up to check_end(). */
+/* What was reported so far. The functions below set it, up to check_end(). */
 struct check_report {
     bool json;
     unsigned counts[CHECK_ERROR + 1];
@@ -31,32 +31,32 @@ struct check_report {
 };
 extern struct check_report check_report;
 
-/* `what` is checked: "nfstab", "program" or "process". */
+/* Begins a report. `what` is checked: "nfstab", "program" or "process". */
 void check_begin(bool as_json, const char *what, const char *name);
 
-/* A heading, for what comes up to check_leave(); at most CHECK_DEPTH_MAX at a time. */
+/* Opens a heading for all findings up to check_leave(). At most CHECK_DEPTH_MAX are open. */
 void check_enter(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_leave(void);
 
-/* A finding. */
+/* Reports a finding. */
 void check_say(enum check_severity severity, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What can be done about the last finding. Several are several sentences. */
+/* What can be done about the last finding. Several remedies become several sentences. */
 void check_remedy(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The last finding is this of the first contact: what it is called on the log and in `stat`, in
- * JSON only, and its remedy. */
+/* Says that the last finding is this reason of the first contact. Adds its name in the log and in
+ * `stat` (in JSON only), and its remedy. */
 void check_reason(enum reach_why why);
 
-/* Values of the last finding, in JSON only. */
+/* Adds a value to the last finding, in JSON only. */
 void check_number(const char *key, uint64_t number);
 void check_word(const char *key, const char *word);
 
-/* Names that belong to the last finding: below it in lines of some width, in JSON an array. */
+/* Adds names to the last finding: in lines below it, or as an array in JSON. */
 void check_names(const char *key, const char *const *names, size_t count);
 
-/* The last line. Returns CMD_FINE, or CMD_NOT_FINE when there was an error. */
+/* Prints the last line. CMD_FINE, or CMD_NOT_FINE: there was an error. */
 int check_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

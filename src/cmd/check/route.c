@@ -20,7 +20,7 @@
 
 /* ---- addresses ---- */
 
-/* Of a struct sockaddr of any kind. */
+/* The address in a struct sockaddr of either family. */
 static void *address_bytes(const void *address, size_t *size)
 {
     if (((const struct sockaddr *)address)->sa_family == AF_INET6) {
@@ -46,7 +46,7 @@ static const char *address_text(const struct sockaddr_storage *address, char tex
     return inet_ntop(address->ss_family, bytes, text, INET6_ADDRSTRLEN) ? text : "?";
 }
 
-/* Are the first `bits` the same? */
+/* True if the first `bits` are the same. */
 static bool same_subnet(const struct sockaddr_storage *a, const struct sockaddr_storage *b,
                         unsigned bits)
 {
@@ -108,7 +108,7 @@ static void read_answer(const struct nlmsghdr *header, struct check_route *route
     }
 }
 
-/* The route to the peer, as `ip route get` asks for it. */
+/* Asks for the route to the peer, as `ip route get` does. */
 static void ask_route(const struct net_address *address, struct check_route *route)
 {
     bool six = address->peer.ss_family == AF_INET6;
@@ -160,7 +160,7 @@ static int rp_filter(const char *interface)
     return number;
 }
 
-/* Speed and MTU of the interface; not out of /sys, which may be that of another network space. */
+/* Finds speed and MTU of the interface. /sys may belong to another network namespace. */
 static void find_link(struct check_route *route)
 {
     struct ifreq request = {0};
@@ -207,7 +207,7 @@ void check_route_find(const struct net_address *address, struct check_route *rou
         find_owner(route);
     if (route->owner[0] && route->source.ss_family == AF_INET) {
         int all = rp_filter("all"), own = rp_filter(route->owner);
-        route->strict = (own > all ? own : all) == 1; /* the greater one counts */
+        route->strict = (own > all ? own : all) == 1; /* the greater one applies */
     }
     if (route->out[0])
         find_link(route);
@@ -228,7 +228,7 @@ bool check_route_say(const struct net_address *address, const struct check_route
         return false;
     }
     if (route->out[0] == '\0')
-        return true; /* the kernel does not say */
+        return true; /* the kernel does not tell */
     char speed[48] = "";
     if (route->speed)
         snprintf(speed, sizeof(speed), ", %u Mb/s", route->speed);
@@ -270,7 +270,8 @@ static bool is_usable(const struct check_route *route)
     return route->out[0] && !route->ours;
 }
 
-/* Paths of which `link` (out or owner, by its offset) is the same are told by the first of them. */
+/* True for the first path with this `link` (the offset of `out` or `owner`): it reports for the
+ * others. */
 static bool is_first(const struct check_route *const *routes, size_t at, size_t link)
 {
     for (size_t i = 0; i < at; i++)

@@ -1,6 +1,4 @@
-/*
- * directnfs check: one server, asked on each of its paths as the library would ask it.
- */
+/* directnfs check: one server, asked on each of its paths as the library would ask it. */
 #include "cmd/check/check.h"
 
 #include <errno.h>
@@ -12,11 +10,11 @@
 #include "cmd/print.h"
 #include "nfs/v4/fence.h"
 
-/* A path is slow if another has this many times its throughput, or a fraction of its round trip
- * time; differences of less than a millisecond are of no account. */
+/* A path is slow if another has SLOWER times its throughput. It is far if it has FARTHER times the
+ * round trip time of another, and over FARTHER_US (microseconds) more. */
 enum { SLOWER = 2, FARTHER = 4, FARTHER_US = 1000 };
 
-/* Who calls, as the library does for such a process. */
+/* Makes the credentials that the library has in such a process. */
 static void caller_auth(const struct conf_server *conf, struct rpc_auth *auth)
 {
     struct reach_identity identity;
@@ -36,7 +34,7 @@ static void caller_auth(const struct conf_server *conf, struct rpc_auth *auth)
 
 /* ---- all paths together ---- */
 
-/* What an nfstab does not show: names that resolve to the address of another path. */
+/* Finds what an nfstab does not show: names that resolve to the address of another path. */
 static void compare_addresses(const struct check_path *paths, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -88,7 +86,7 @@ static void compare_paths(const struct check_path *paths, size_t count)
     }
 }
 
-/* One path, and all exports over it. */
+/* Looks at one path, and at all exports over it. */
 static void go_through(struct check_path *path, struct check_root *roots)
 {
     const struct conf_path *conf = path->conf;
@@ -113,7 +111,7 @@ static void go_through(struct check_path *path, struct check_root *roots)
     check_leave();
 }
 
-/* Who does not have the fence of a stanza is refused its files. */
+/* Without the fence of a stanza, a host is refused its files. */
 static void check_fence(const struct conf_server *conf, const struct nfs_client *client)
 {
     const struct nfs_fence fence = {
@@ -139,7 +137,7 @@ static void check_fence(const struct conf_server *conf, const struct nfs_client 
                  fence.server, fence.name);
 }
 
-/* Asks for the exports that are asked for in this version. */
+/* Asks for those exports that are used in this version. */
 static void check_version(struct check *check, const struct conf_server *conf,
                           const struct nfs_version *version, struct check_root *roots)
 {

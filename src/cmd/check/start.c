@@ -1,6 +1,6 @@
 /*
- * directnfs run: would ld.so load the library into the program? The common obstacles only, in a few
- * system calls, as the program's user waits; check --program says all.
+ * directnfs run: would ld.so load the library into the program? It looks for the common obstacles
+ * only, in a few system calls, as the program's user waits. check --program finds all.
  */
 #include <errno.h>
 #include <limits.h>
@@ -14,8 +14,8 @@
 
 #include "cmd/check/program.h"
 
-/* Does the file give who starts it other rights than it has? The kernel calls the start secure
- * then, and ld.so ignores LD_PRELOAD. */
+/* Says how the file gives other rights than the user that starts it has. Then the kernel calls the
+ * start secure, and ld.so ignores LD_PRELOAD. NULL: it gives none. */
 static const char *gives_rights(int fd)
 {
     struct vfs_ns_cap_data data = {0};

@@ -1,5 +1,5 @@
 /*
- * directnfs check --user, --unit: servers judge the caller by its user and its port, so root asks
+ * directnfs check --user, --unit: servers judge the caller by its user and its port. So root asks
  * as the service will.
  */
 #include "cmd/check/check.h"
@@ -22,7 +22,7 @@
 
 /* ---- what the unit gives ---- */
 
-/* `systemctl show`, which says NAME=VALUE lines. NULL: it cannot be had, and *child is 0. */
+/* Starts `systemctl show`, which prints lines NAME=VALUE. NULL: it cannot, and *child is 0. */
 static FILE *open_unit(const char *unit, pid_t *child)
 {
     int ends[2];
@@ -45,7 +45,7 @@ static FILE *open_unit(const char *unit, pid_t *child)
     return fdopen(ends[0], "r");
 }
 
-/* Variables of the library, of a line of NAME=VALUE words, which may stand in quotes. */
+/* Takes the library's variables from a line of NAME=VALUE words; a word may have quotes. */
 static void take_environment(char *words)
 {
     for (char *word; (word = strsep(&words, " ")) != NULL;) {
@@ -97,7 +97,7 @@ static bool read_unit(struct check_as *as, char *user, size_t size)
 
 /* ---- becoming it ---- */
 
-/* Keeps the right to use ports below 1024, and no other. */
+/* Keeps the right to use ports below 1024 if `low_ports`, and no other. 0 or -errno. */
 static int become(const struct passwd *entry, bool low_ports)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};

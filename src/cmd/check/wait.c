@@ -1,6 +1,4 @@
-/*
- * Calls that may block for ever, with a limit: each runs in a thread of its own.
- */
+/* Calls that may block for ever, with a limit: each runs in a thread of its own. */
 #include "cmd/check/check.h"
 
 #include <errno.h>
@@ -30,8 +28,10 @@ static void *bounded_thread(void *argument)
     return NULL;
 }
 
-/* Returns 0 or an errno value: ETIMEDOUT. A thread that is too late keeps the copy that it works
- * on, so it never writes to memory that the caller has given up. */
+/* 0: the call has ended.
+ * ETIMEDOUT: it took too long. The thread keeps the copy that it works on, so it never writes to
+ *    memory that the caller has given up.
+ * another errno value: the thread could not be started. */
 static int run_bounded(struct bounded *call, const char *text, int timeout_ms)
 {
     struct bounded *copy = cmd_need(malloc(sizeof(*copy)));
@@ -63,7 +63,7 @@ static void resolve(struct bounded *call)
 int check_resolve(const char *text, int family, int timeout_ms, struct conf_addresses *found)
 {
     struct bounded call = {.call = resolve, .number = family};
-    if (conf_address_family(text) != AF_UNSPEC) /* nobody is asked */
+    if (conf_address_family(text) != AF_UNSPEC) /* needs no resolver */
         return conf_path_resolve(text, family, found->peers, CONF_ADDRESSES_MAX, &found->count);
     int error = run_bounded(&call, text, timeout_ms);
     *found = call.found;

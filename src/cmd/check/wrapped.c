@@ -1,6 +1,4 @@
-/*
- * The names of the wrappers, out of the list that the library itself is made of.
- */
+/* The names of the wrappers, from the list that the library itself is made of. */
 #include "preload/symbols.h"
 
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * directnfs exporter: what is asked for, and what the metrics are made of.
- */
+/* directnfs exporter: its options, and the making of the metrics. */
 #include "cmd/exporter/exporter.h"
 
 #include <stdio.h>
@@ -22,7 +20,7 @@ struct request {
     const char *listen;
 };
 
-/* A line when it is another one than before. */
+/* Prints a problem if it differs from the last one. */
 static void complain_of_problem(const struct cmd_snapshot *snapshot)
 {
     static char said[CMD_RUNDIR_PROBLEM];

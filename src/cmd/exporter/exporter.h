@@ -1,6 +1,4 @@
-/*
- * directnfs exporter: the metrics of `directnfs stat --prometheus` over HTTP. One thread.
- */
+/* directnfs exporter: the metrics of `directnfs stat --prometheus`, over HTTP. One thread. */
 #ifndef CMD_EXPORTER_EXPORTER_H
 #define CMD_EXPORTER_EXPORTER_H
 
@@ -11,20 +9,21 @@
 
 enum { EXPORTER_WHY = 160 };
 
-/* A socket that listens on "ADDRESS:PORT", "[ADDRESS]:PORT" or ":PORT"; NULL: the one that systemd
- * handed over. -1 and a sentence in `why`; `wrong` if it was asked for wrongly. */
+/* Makes a socket that listens on "ADDRESS:PORT", "[ADDRESS]:PORT" or ":PORT". NULL: takes the one
+ * that systemd handed over. -1: `why` has a sentence; `wrong` says if `where` makes no sense. */
 int exporter_listen(const char *where, bool *wrong, char why[EXPORTER_WHY]);
-/* Did systemd hand a socket over? */
+/* True if systemd handed a socket over. */
 bool exporter_is_handed(void);
-/* Of root's capabilities keeps what reading the directories of all users needs. False: errno. */
+/* Keeps only those of root's capabilities that reading all users' directories needs. False:
+ * errno. */
 bool exporter_drop_privileges(void);
 
 /* ---- http.c ---- */
 
-/* What is answered to GET of /metrics: the text for free(), of `size` bytes. */
+/* Makes the answer to GET of /metrics: text of `size` bytes, for free(3). */
 typedef char *exporter_metrics(size_t *size);
 
-/* Serves until SIGTERM or SIGINT. CMD_FINE, or CMD_NOT_FINE after a complaint. Closes `fd`. */
+/* Serves until SIGTERM or SIGINT, and closes `fd`. CMD_FINE, or CMD_NOT_FINE after a complaint. */
 int exporter_serve(int fd, exporter_metrics *metrics);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * directnfs exporter: HTTP, by libmicrohttpd. It is loaded here and not linked, so that all other
+ * directnfs exporter: HTTP, by libmicrohttpd. That is loaded here and not linked, so that all other
  * commands work where it is not installed.
  */
 #include "cmd/exporter/exporter.h"
@@ -25,11 +25,11 @@
 
 enum {
     CONNECTIONS = 128,
-    CONNECTIONS_OF_ONE = 32, /* address */
+    CONNECTIONS_OF_ONE = 32, /* from one address */
     IDLE_S = 10,
     REQUEST_BYTES = 16384,
-    AGE_MS = 500, /* an answer that is younger is given again */
-    SHARE = 10    /* of the time that reading takes at most, one in so many */
+    AGE_MS = 500, /* a younger answer is given again */
+    SHARE = 10    /* reading takes at most one part in so many of the time */
 };
 
 #define FUNCTIONS(FUNCTION)                   \
@@ -67,7 +67,7 @@ static bool load(void)
 static struct {
     exporter_metrics *make;
     struct MHD_Response *now; /* NULL: none yet */
-    uint64_t until_ns;        /* so long it is given again */
+    uint64_t until_ns;        /* it is given again up to this time */
 } metrics;
 
 static struct MHD_Response *answer(char *text, size_t size, bool own, const char *type)
@@ -78,7 +78,7 @@ static struct MHD_Response *answer(char *text, size_t size, bool own, const char
     return response;
 }
 
-/* Many who ask cost no more than one. */
+/* Gives an answer again for a while: many requests cost no more than one. */
 static struct MHD_Response *metrics_now(void)
 {
     uint64_t began_ns = sys_now_ns();
@@ -143,7 +143,7 @@ static void end(int number)
     ended = 1;
 }
 
-/* The signals come during ppoll() only. */
+/* Signals come only during ppoll(). */
 static void serve(struct MHD_Daemon *daemon, int epoll, const sigset_t *during)
 {
     while (!ended) {

@@ -1,6 +1,4 @@
-/*
- * directnfs exporter: the socket that it listens on, and the rights that it keeps.
- */
+/* directnfs exporter: the socket that it listens on, and the rights that it keeps. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <netdb.h>
@@ -15,7 +13,7 @@
 #include "cmd/cmd.h"
 #include "cmd/exporter/exporter.h"
 
-enum { HANDED = 3, BACKLOG = 64 }; /* the first descriptor of sd_listen_fds(3) */
+enum { HANDED = 3, BACKLOG = 64 }; /* HANDED: the first descriptor of sd_listen_fds(3) */
 
 bool exporter_is_handed(void)
 {
@@ -91,7 +89,8 @@ int exporter_listen(const char *where, bool *wrong, char why[EXPORTER_WHY])
 
 bool exporter_drop_privileges(void)
 {
-    /* To open the directories of users, and to be these users while what is there is read. */
+    /* For opening the directories of users, and for being these users while their files are
+     * read. */
     const uint32_t kept = 1u << CAP_DAC_READ_SEARCH | 1u << CAP_SETUID | 1u << CAP_SETGID;
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {{.effective = 0}};
@@ -99,7 +98,7 @@ bool exporter_drop_privileges(void)
         return false;
     for (int i = 0; i < 64; i++)
         if ((i > 31 || !(kept & 1u << i)) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) != 0 &&
-            errno != EINVAL && errno != EPERM) /* not known; or dropped below */
+            errno != EINVAL && errno != EPERM) /* it is unknown, or it is dropped below */
             return false;
     data[0].permitted &= kept;
     data[0].effective = data[0].permitted;

@@ -13,11 +13,11 @@
 
 struct making {
     struct cmd_path_list *list;
-    struct cmd_index index; /* of its paths */
+    struct cmd_index index; /* finds paths of the list */
     bool incomplete;        /* there was not enough memory */
 };
 
-/* Finds a path, or adds it. NULL without memory. */
+/* Finds a path, or adds it. NULL: no memory. */
 static struct cmd_path *entry(struct making *making, uid_t user, const struct cmd_path_name *name)
 {
     struct cmd_path_list *list = making->list;
@@ -70,7 +70,7 @@ static void add_channel(struct making *making, const struct directnfs_stats *sta
                         const struct directnfs_channel_stats *channel)
 {
     if (channel->server >= stats->server_count)
-        return; /* of a server that the tables have no room for */
+        return; /* the tables had no room for its server */
     const struct cmd_path_name name = {stats->servers[channel->server].name, channel->path,
                                        channel->local};
     struct cmd_path *path = entry(making, stats->uid, &name);
@@ -92,7 +92,7 @@ static void add_process(struct making *making, const struct directnfs_stats *sta
             add_channel(making, stats, &stats->channels[i]);
 }
 
-/* What was said without a local address is of all paths to the same address. */
+/* What was said without a local address applies to all paths to that address. */
 static void add_said(struct making *making, const struct cmd_offline *said)
 {
     const struct cmd_path_name name = {said->path.server, said->path.peer, said->path.local};
@@ -118,7 +118,7 @@ static void add_configured(struct making *making, const struct conf_server *serv
                            const struct conf_path *configured)
 {
     char name[DIRECTNFS_NAME_BYTES], peer[DIRECTNFS_ADDRESS_BYTES], local[DIRECTNFS_ADDRESS_BYTES];
-    /* Cut as the processes cut them. */
+    /* Cut as the processes do it. */
     snprintf(name, sizeof(name), "%s", server->name);
     snprintf(peer, sizeof(peer), "%.63s", configured->peer);
     snprintf(local, sizeof(local), "%.63s", configured->local);
@@ -128,7 +128,7 @@ static void add_configured(struct making *making, const struct conf_server *serv
         struct cmd_path *path = &making->list->paths[i];
         if (strcmp(path->server, name) != 0)
             continue;
-        user = path->user; /* it joins the processes that have the server's other paths */
+        user = path->user; /* it belongs to the processes that have the server's other paths */
         bool same = strcmp(path->path, peer) == 0 && strcmp(path->local, local) == 0;
         path->configured |= same;
         found |= same;

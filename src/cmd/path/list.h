@@ -1,6 +1,6 @@
 /*
- * Network paths as administrators know them: what running processes see of each, put together with
- * what was said of it and with the nfstab.
+ * Network paths as administrators know them: what running processes see of each path, what was said
+ * about it, and the nfstab.
  */
 #ifndef CMD_PATH_LIST_H
 #define CMD_PATH_LIST_H
@@ -20,68 +20,67 @@ struct cmd_path_name {
     const char *local; /* empty: every local address */
 };
 
-/* A path, for the processes of one user. Text is printable as far as stats_snapshot_read()
- * says.
- */
+/* A path, for the processes of one user. stats_snapshot_read() says how far text is printable. */
 struct cmd_path {
-    uid_t user; /* CMD_NO_USER: no process has used it, it is in the nfstab only */
+    uid_t user; /* CMD_NO_USER: no process has used it; it is only in the nfstab */
     char server[DIRECTNFS_NAME_BYTES];
     char path[DIRECTNFS_ADDRESS_BYTES];
     char local[DIRECTNFS_ADDRESS_BYTES];
 
     bool configured;   /* in the nfstab that this command finds */
-    bool offline;      /* an administrator said so */
-    uint64_t since_ns; /* CLOCK_REALTIME: of that, else of `worst` as stats_sight_is_better() says;
-                          0: never */
+    bool offline;      /* an administrator took it offline */
+    uint64_t since_ns; /* CLOCK_REALTIME, of the offline state or of `worst`; 0: never */
 
-    /* Sums over the running processes that have it. */
+    /* Sums over the running processes that have it. stats_sight_is_better() chooses the process
+     * that `worst`, `since_ns` and `reason` come from. */
     unsigned processes;
-    unsigned worst; /* enum directnfs_channel_state: that one of them sees */
+    unsigned worst; /* the worst enum directnfs_channel_state that a process sees */
     unsigned seen[DIRECTNFS_CHANNEL_STATES]; /* processes, by enum directnfs_channel_state */
-    unsigned lost;                           /* of seen[DOWN]: that had tried it */
+    unsigned lost;                           /* of seen[DOWN]: processes that had tried it */
     uint64_t oldest_ns; /* CLOCK_MONOTONIC: when the oldest call was sent, if one waits long; 0 */
     uint64_t channels, outstanding, sent_bytes, received_bytes;
     uint64_t reissued, downs;
     struct directnfs_latency latency;
-    char reason[DIRECTNFS_REASON_BYTES]; /* of the worst state that a process sees */
+    char reason[DIRECTNFS_REASON_BYTES]; /* for the worst state that a process sees */
 };
 
 struct cmd_path_list {
-    struct cmd_path *paths; /* by server, path, local and user; freed by the caller */
+    struct cmd_path *paths; /* sorted by server, path, local and user; the caller frees it */
     size_t count;
 };
 
-/* Puts it together; `tab` may be NULL. False without memory: it is not complete then. */
+/* Makes the list; `tab` may be NULL. False: no memory, and the list is not complete. */
 bool cmd_path_list_make(struct cmd_path_list *list, const struct cmd_snapshot *snapshot,
                         const struct conf_nfstab *tab);
 
 /*
- * The state in a word: offline, or draining as long as calls are under way on it; else the worst
- * that a process sees (down, silent, up, unused), else unused. `*count`: how many processes see
- * that.
+ * The state in one word. An offline path is "offline", or "draining" while calls use it. Another
+ * path has the worst state that a process sees (down, silent, up, unused), or "unused" if none
+ * does. `*count`: how many processes see that.
  */
 const char *cmd_path_state(const struct cmd_path *path, unsigned *count);
 
-/* Could it carry calls: neither offline, nor down in all processes that tried it? */
+/* True if it could carry calls: it is not offline, and not down in all processes that tried it. */
 bool cmd_path_usable(const struct cmd_path *path);
 
-/* Is it the path of this name? */
+/* True if it is the path of this name. */
 bool cmd_path_is(const struct cmd_path *path, const struct cmd_path_name *name);
 
-/* Would taking that path offline leave the processes of some user, or of `user` (else CMD_NO_USER),
- * without a path to the server that could carry calls? */
+/* True if without that path the processes of a user would have no path to the server that could
+ * carry calls. `user`: this user only; CMD_NO_USER: any. */
 bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user,
                       const struct cmd_path_name *name);
 
 /*
- * Says that a path is offline or online again to the processes of `user`, or of all users that have
- * a run directory (CMD_NO_USER). 0 and the number of directories in `*told`, or -errno of the first
- * that failed (run_offline_set()).
+ * Tells processes that a path is offline, or online again: those of `user`, or of all users that
+ * have a run directory (CMD_NO_USER). `*told`: the number of directories.
+ * 0: done.
+ * -errno: of the first that failed (run_offline_set()).
  */
 int cmd_path_say(const char *command, uid_t user, const struct cmd_path_name *name, bool offline,
                  unsigned *told);
 
-/* Why that failed, and what to do. Static. */
+/* The reason of such a failure, and what to do. Static. */
 const char *cmd_path_say_problem(int error);
 
 #endif

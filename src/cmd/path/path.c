@@ -20,8 +20,8 @@
 /* What was asked for. */
 struct request {
     bool json, force;
-    const char *user; /* NULL: not said */
-    double wait;      /* seconds until nothing is under way; -1: not said */
+    const char *user; /* NULL: not given */
+    double wait;      /* seconds, until nothing is under way; -1: not given */
     struct cmd_path_name name;
 };
 
@@ -119,8 +119,8 @@ static int list_paths(const struct request *request)
 /* ---- offline, online ---- */
 
 /*
- * Complains that nothing is called so, and says what is: servers, or the paths of `server`, or the
- * local addresses of its `path`.
+ * Complains that nothing has this name, and lists what there is: servers; or the paths of `server`;
+ * or the local addresses of its `path`.
  */
 static void complain_of_name(const struct known *known, const char *nothing, const char *name,
                              const char *server, const char *path)
@@ -128,7 +128,7 @@ static void complain_of_name(const struct known *known, const char *nothing, con
     char *names = NULL;
     size_t size;
     FILE *out = open_memstream(&names, &size);
-    const char *last = NULL; /* they come sorted */
+    const char *last = NULL; /* the list is sorted */
     for (size_t i = 0; out && i < known->list.count; i++) {
         const struct cmd_path *entry = &known->list.paths[i];
         const char *word = path ? entry->local : server ? entry->path : entry->server;
@@ -146,7 +146,7 @@ static void complain_of_name(const struct known *known, const char *nothing, con
     free(names);
 }
 
-/* Is there such a path? Complains of the first word that names nothing. */
+/* True if there is such a path. Complains of the first word that names nothing. */
 static bool find(const struct cmd_path_name *name, const struct known *known)
 {
     bool server = false, path = false, found = false;
@@ -171,7 +171,7 @@ static unsigned processes_of(const struct cmd_path_name *name, const struct know
 {
     unsigned most = 0, sum = 0;
     uid_t user = CMD_NO_USER;
-    /* By path and then by user: a process has several paths that differ in `local`. */
+    /* Sorted by path and then by user: a process has several paths that differ in `local`. */
     for (size_t i = 0; i < known->list.count; i++) {
         const struct cmd_path *path = &known->list.paths[i];
         if (!cmd_path_is(path, name))
@@ -230,7 +230,7 @@ static struct load measure(const struct cmd_path_name *name)
     return load;
 }
 
-/* Two looks with nothing under way, and nothing answered in between. */
+/* Waits until two looks show nothing under way, and nothing was answered between them. */
 static int drain(const struct request *request)
 {
     uint64_t end = sys_now_ns() + (uint64_t)(request->wait * 1e9);

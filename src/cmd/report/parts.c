@@ -1,7 +1,7 @@
 /*
- * What a report holds. Names of files, hosts and users are in it, contents of files are not: of
- * what may hold secrets (an environment, comments of a configuration, lines of a database on a log)
- * only the library's own is taken.
+ * What a report holds. It has names of files, hosts and users, but no contents of files. Some
+ * things may hold secrets: an environment, comments of a configuration, a database's lines in a
+ * log. Of these it takes only what is the library's own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 
 enum {
     PROCESSES_MAX = 200,
-    LOG_BYTES = 1 << 20, /* of the end of a log */
+    LOG_BYTES = 1 << 20, /* from the end of a log */
     LOGS_MAX = 16,
 };
 
@@ -40,14 +40,14 @@ static void heading(const char *text)
     free(printable);
 }
 
-/* Opens a regular file, whoever made it, without waiting. */
+/* Opens a regular file without waiting. Anybody may have made it. */
 static FILE *open_regular(const char *path)
 {
     int fd = program_open(path);
     return fd >= 0 ? fdopen(fd, "r") : (errno = -fd, NULL);
 }
 
-/* Prints the lines of a file that `wanted` takes; all of them if it is NULL. */
+/* Prints those lines of a file for which `wanted` is true; NULL: all. */
 static void print_lines(const char *path, bool (*wanted)(const char *line))
 {
     char *line = NULL;
@@ -162,7 +162,7 @@ static bool is_mount(const char *line)
     return type != NULL && (strncmp(type + 3, "nfs", 3) == 0 || strstr(line, " /dev/shm ") != NULL);
 }
 
-/* In /proc/self/mountstats what is said of a device stands in the lines behind its own. */
+/* In /proc/self/mountstats, lines about a device follow the device's own line. */
 static bool is_of_nfs(const char *line)
 {
     static bool inside;
@@ -211,7 +211,7 @@ static void print_link(uint32_t pid, const char *name)
     free(printable);
 }
 
-/* The variables of the library that a process was started with, one after the other. */
+/* Goes through the library's variables in the environment that a process started with. */
 static char *next_variable(char *environment, size_t size, char *variable)
 {
     for (variable = variable ? variable + strlen(variable) + 1 : environment;
@@ -287,14 +287,14 @@ static void print_run_directory(void)
 
 /* ---- the log ---- */
 
-/* Lines of others on the same log may hold what is nobody's business. */
+/* Other lines of the log may hold what must not leave the host. */
 static bool is_ours(const char *line)
 {
     const char *tag = strstr(line, "directnfs[");
     return tag != NULL && strspn(tag + 10, "0123456789") > 0;
 }
 
-/* Of the end of a log; it may be any file, of any size. */
+/* Prints our lines from the end of a log. It may be any file, of any size. */
 static void print_log(const char *path)
 {
     struct stat status;
@@ -310,7 +310,7 @@ static void print_log(const char *path)
     ssize_t length = pread(fd, text, LOG_BYTES, from);
     text[length > 0 ? length : 0] = '\0';
     if (from > 0)
-        strsep(&rest, "\n"); /* it may be the end of a line */
+        strsep(&rest, "\n"); /* it may be the rest of a line */
     for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
         char *printable = is_ours(line) ? cmd_printable(line, SIZE_MAX) : NULL;
         if (printable)
@@ -321,7 +321,7 @@ static void print_log(const char *path)
     close(fd);
 }
 
-/* Each log once. */
+/* Prints each log once. */
 static void print_new_log(const char *path, char *seen[LOGS_MAX], size_t *count)
 {
     if (path == NULL || path[0] != '/' || *count == LOGS_MAX)
@@ -333,7 +333,7 @@ static void print_new_log(const char *path, char *seen[LOGS_MAX], size_t *count)
     print_log(path);
 }
 
-/* The agent has no standard error output of a program: its lines are in the run directory. */
+/* The agent has no program's standard error output: it writes to the run directory. */
 static void print_agent_log(void *unused)
 {
     char run[RUN_PATH_MAX], path[RUN_PATH_MAX + 16];
@@ -375,13 +375,13 @@ static void print_logs(void)
 
 enum { NFSTABS_MAX = 8, COMMAND_SECONDS = 50 };
 
-/* An nfstab that a running process was given, as by `directnfs run -t`. */
+/* An nfstab that a running process was given, for example by `directnfs run -t`. */
 struct given {
     char *name;
     uint32_t pid, uid;
 };
 
-/* Returns how many different ones there are. */
+/* Returns the number of different ones. */
 static size_t find_given(struct given list[NFSTABS_MAX])
 {
     const char *own = getenv("DIRECTNFS_NFSTAB");
@@ -407,8 +407,8 @@ static size_t find_given(struct given list[NFSTABS_MAX])
     return count;
 }
 
-/* Runs this command with the configuration of this process, then with each that running processes
- * were given. What a process of another user names is read as that user. */
+/* Runs this command with the configuration of this process, then with each one that running
+ * processes were given. If a process belongs to another user, its nfstab is read as that user. */
 static void run_for_each(const char *line)
 {
     struct given list[NFSTABS_MAX];

@@ -1,6 +1,6 @@
 /*
- * directnfs report: each part is made by a child process into a file of a private directory, which
- * tar packs.
+ * directnfs report: a child process makes each part, as a file in a private directory. tar packs
+ * that.
  */
 #include "cmd/report/report.h"
 
@@ -28,16 +28,16 @@ struct request {
     const char *output, *log;
 };
 
-/* One report on its way. */
+/* One report in the making. */
 struct report {
-    char name[NAME_BYTES]; /* of the archive without its ending, and of the directory in it */
+    char name[NAME_BYTES]; /* of the archive without its ending; also of the directory in it */
     char archive[PATH_MAX];
     char work[PATH_MAX]; /* the private directory */
     int out;             /* the archive */
     int directory;       /* work/name */
 };
 
-/* Somebody wants to end it: set by a handler. */
+/* Set by a handler: somebody wants to end the command. */
 static volatile sig_atomic_t interrupted;
 
 static void note_interruption(int number)
@@ -59,7 +59,7 @@ void report_become(const char *line)
     _exit(CMD_NOT_FINE);
 }
 
-/* In a child: makes the part into `fd`. */
+/* In a child: prints the part to `fd`. */
 static void make_part(const struct report_part *part, int fd)
 {
     const struct rlimit most = {PART_BYTES, PART_BYTES};
@@ -74,7 +74,7 @@ static void make_part(const struct report_part *part, int fd)
     dup2(fd, STDERR_FILENO);
     setrlimit(RLIMIT_FSIZE, &most);
     setenv("COLUMNS", "200", 1);
-    alarm(PART_SECONDS); /* it goes on to count in what it becomes */
+    alarm(PART_SECONDS); /* it also limits the command that this becomes */
     if (part->words)
         report_become(part->words);
     part->print();
@@ -82,7 +82,7 @@ static void make_part(const struct report_part *part, int fd)
     _exit(CMD_FINE);
 }
 
-/* Waits for a child, also if somebody interrupts. Returns its status as of waitpid(2). */
+/* Waits for a child, even if interrupted. Returns its status as waitpid(2) does. */
 static int wait_for(pid_t child)
 {
     int status;
@@ -94,7 +94,8 @@ static int wait_for(pid_t child)
     return status;
 }
 
-/* Adds a line about the part to `contents` and to standard output. False: it could not be made. */
+/* Makes a part, and adds a line about it to `contents` and to standard output. False: it could not
+ * be made, or the command was interrupted. */
 static bool add_part(const struct report *report, const struct report_part *part, FILE *contents)
 {
     char end[64] = "";
@@ -160,7 +161,7 @@ static bool begin(struct report *report, const char *output)
     return report->directory >= 0;
 }
 
-/* Packs what was collected. False after a complaint; *missing: there is no tar. */
+/* Packs what was collected. False after a complaint. *missing: there is no tar. */
 static bool pack(const struct report *report, bool *missing)
 {
     fflush(stdout);
@@ -207,7 +208,7 @@ static void count(void *argument)
     ++*(unsigned *)argument;
 }
 
-/* Says what no part will have, and why. False: there is something that may not be read. */
+/* Says what all parts will lack, and why. False: something may not be read. */
 static bool look_for_statistics(void)
 {
     char problem[CMD_RUNDIR_PROBLEM], path[RUN_PATH_MAX];

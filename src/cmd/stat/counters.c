@@ -1,6 +1,4 @@
-/*
- * directnfs stat: the view stats, and the counters by their names.
- */
+/* directnfs stat: the view stats, and the counters by their names. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +12,7 @@ static uint64_t counter(const struct directnfs_stats *from, size_t index)
     return *(const uint64_t *)stats_at(&stats_counters.list[index], &from->counters);
 }
 
-/* What was never called is left out. */
+/* Leaves out procedures that were never called. */
 static void print_counters(const struct stat_set *set, const struct directnfs_stats *from,
                            size_t width, const char *sort, FILE *out)
 {
@@ -35,7 +33,7 @@ static void print_counters(const struct stat_set *set, const struct directnfs_st
     int shown = 0;
     for (size_t i = 0; i < stats_counters.count; i++) {
         uint64_t value = counter(from, i);
-        /* The first two always, the others when there is something to see. */
+        /* Always the first two; others only if they are not 0. */
         if (value == 0 && i >= 2)
             continue;
         if (shown)

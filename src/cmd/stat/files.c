@@ -1,11 +1,9 @@
-/*
- * directnfs stat: the view files, a row for each, summed over processes.
- */
+/* directnfs stat: the view files: one row for each file, summed over processes. */
 #include "cmd/cmd.h"
 #include "cmd/files.h"
 #include "cmd/stat/view.h"
 
-enum { SIZES_MS = 1000 }; /* at most, for those that only the kernel knows */
+enum { SIZES_MS = 1000 }; /* most time, for sizes that only the kernel knows */
 
 static double mean_us(uint64_t ns, uint64_t count)
 {

@@ -1,6 +1,4 @@
-/*
- * directnfs stat: the view latency, how long calls took: by procedure and by network path.
- */
+/* directnfs stat: the view latency: how long calls took, by procedure and by network path. */
 #include <stdlib.h>
 #include <string.h>
 

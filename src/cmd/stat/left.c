@@ -1,6 +1,4 @@
-/*
- * directnfs stat: the views agents and strays, of what processes did not live to send.
- */
+/* directnfs stat: the views agents and strays, about what processes did not live to send. */
 #include <string.h>
 
 #include "cmd/cmd.h"

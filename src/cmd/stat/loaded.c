@@ -1,7 +1,7 @@
 /*
- * directnfs stat: processes that have the library loaded, and opened no file of a mount yet. Such a
- * process keeps no statistics, which would cost each program that never opens one; so they are
- * found by what they have mapped, as far as the user who asks may look.
+ * directnfs stat: processes that have the library, but have not opened a file of a mount yet. Such
+ * a process keeps no statistics: each program that never opens one would pay for them. So they are
+ * found by what they have mapped, as far as the user of this command may look.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -41,8 +41,8 @@ static bool has_library(uint32_t pid)
     return found;
 }
 
-/* Are its statistics, if it will have some, among those that are asked for? Each user has a run
- * directory, but for who chooses one. */
+/* True if its statistics would be among those that are asked for. Each user has one run directory,
+ * unless $DIRECTNFS_RUN chooses another. */
 static bool is_of_directory(uint32_t pid)
 {
     char path[64];

@@ -1,6 +1,4 @@
-/*
- * directnfs stat: the view mounts, what each costs, as nfsiostat(8) shows the kernel's.
- */
+/* directnfs stat: the view mounts: what each costs, as nfsiostat(8) shows it for the kernel's. */
 #include "cmd/cmd.h"
 #include "cmd/stat/view.h"
 

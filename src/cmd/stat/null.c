@@ -1,6 +1,6 @@
 /*
- * directnfs stat latency: is it the server that takes the time, or the network? A NULL call, to
- * which a server answers without a look at any file, takes as long as the way there and back.
+ * directnfs stat latency: does the server take the time, or the network? A server answers a NULL
+ * call without a look at any file. So the call takes as long as the way there and back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "sys/sys.h"
 
 enum { CALLS = 9, ANSWER_MS = 1000 };
-#define ASKING_NS UINT64_C(3000000000) /* all paths together */
+#define ASKING_NS UINT64_C(3000000000) /* for all paths together */
 
 static int by_value(const void *a, const void *b)
 {
@@ -21,7 +21,7 @@ static int by_value(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* The median of some calls, in nanoseconds; 0: there was no answer. */
+/* The median of some calls, in nanoseconds. 0: there was no answer. */
 static uint64_t time_null(const struct nfs_client *client)
 {
     uint64_t times[CALLS];
@@ -45,7 +45,7 @@ static bool set_address(const char *text, size_t limit, char *to, size_t size,
                              conf_path_resolve(to, AF_UNSPEC, address, 1, &count) == 0);
 }
 
-/* Over a connection of this command. */
+/* Times NULL over a connection of this command; as time_null(). */
 static uint64_t ask(const struct directnfs_path_stats *path,
                     const struct directnfs_server_stats *server)
 {
@@ -72,7 +72,8 @@ static uint64_t ask(const struct directnfs_path_stats *path,
     return null_ns;
 }
 
-/* Of a server's mounts, for all users: the mean in microseconds; 0: there was no call. */
+/* The mean of an operation on a server's mounts, for all users, in microseconds. 0: there was no
+ * call. */
 static double mount_us(const struct stat_set *set, const char *name,
                        enum directnfs_operation operation)
 {
@@ -134,7 +135,7 @@ void stat_null_print(const struct stat_set *set, size_t width, FILE *out)
         const struct directnfs_path_stats *path = &set->sum->paths[i];
         const struct directnfs_server_stats *server = server_of(set, path);
         if (server == NULL || sys_now_ns() - began_ns > ASKING_NS)
-            continue; /* no process that runs uses it */
+            continue; /* no running process uses it, or the time is over */
         double null_us = (double)ask(path, server) / 1000;
         double read_us = mount_us(set, path->name, DIRECTNFS_READ);
         double write_us = mount_us(set, path->name, DIRECTNFS_WRITE);

@@ -1,6 +1,4 @@
-/*
- * directnfs stat without a view: one page about all of it. The views have the details.
- */
+/* directnfs stat without a view: one page about everything. The views have the details. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +19,7 @@ enum {
     UNIT = 64
 };
 
-/* Prints the table, and how many rows it lacks: they are in that view. */
+/* Prints the table, and how many rows are missing: that view has them. */
 static void end_part(struct cmd_table *table, size_t all, const char *view, size_t width, FILE *out)
 {
     struct cmd_column kept[STAT_COLUMNS];
@@ -61,8 +59,8 @@ struct service {
     struct directnfs_counters sum;
 };
 
-/* "postgresql@15-nfs", of the process's control group; "-" where there is none, or the number is
- * of another namespace. */
+/* The unit of the process's control group, such as "postgresql@15-nfs". "-": there is none, or the
+ * number belongs to another namespace. */
 static void find_unit(const struct directnfs_stats *stats, char unit[UNIT])
 {
     char path[64], line[4096] = "";
@@ -256,7 +254,7 @@ static void print_files(const struct stat_set *set, size_t width, FILE *out)
     bool listed = true;
     for (size_t i = 0; listed && i < set->count; i++)
         listed = cmd_files_add(&files, set->processes[i], NULL);
-    /* What others wrote may hold any number of reasons: the last one stands for the rest. */
+    /* Other users decide how many reasons there are: the last place stands for the rest. */
     struct reason list[REASONS_TOLD_APART] = {{0}};
     size_t count = 0;
     unsigned kernel = 0, open = 0;

@@ -1,6 +1,6 @@
 /*
- * directnfs stat --plot: an SVG file with the histogram of latencies and, of several reports,
- * latencies over time.
+ * directnfs stat --plot: an SVG file with the histogram of latencies. With several reports, it also
+ * has latencies over time.
  */
 #include <errno.h>
 #include <math.h>
@@ -19,7 +19,7 @@ static const char *const colours[STAT_PLOT_PROCEDURES] = {"#2066b0", "#c0392b", 
 
 struct panel {
     FILE *out;
-    double top, low, high; /* the axis of y: pixels, values */
+    double top, low, high; /* of the y axis: pixels, values */
     bool logarithmic;
 };
 
@@ -75,7 +75,7 @@ static const char *duration(char words[WORDS], double us)
     return words;
 }
 
-/* The colour of a procedure, and where the line stands that says its name. */
+/* Draws the colour of a procedure. Returns the place of the line with its name. */
 static double legend(const struct panel *panel, unsigned place)
 {
     double y = panel->top + 46 + 15 * place;
@@ -91,7 +91,7 @@ static const struct directnfs_latency *drawn(const struct stat_plot *plot, unsig
     return &plot->sum.procedures[plot->procedures[place]].latency;
 }
 
-/* How many percent of the calls are in a bucket; less than 0: there are none. */
+/* The percentage of the calls in a bucket. Less than 0: there are no calls. */
 static double percent_in(const struct directnfs_latency *counted, unsigned bucket)
 {
     double calls = 0;
@@ -100,7 +100,7 @@ static double percent_in(const struct directnfs_latency *counted, unsigned bucke
     return calls > 0 ? 100 * (double)counted->histogram[bucket] / calls : -1;
 }
 
-/* Of the buckets [first, end). */
+/* Draws the buckets [first, end). */
 static void bars(const struct panel *panel, const struct stat_plot *plot, unsigned first,
                  unsigned end)
 {
@@ -158,7 +158,7 @@ static void histogram(const struct stat_plot *plot, FILE *out)
 
 /* ---- over time ---- */
 
-/* A line through the reports in which the procedure was called. */
+/* Draws a line through the reports with calls of the procedure. */
 static void curve(const struct panel *panel, const struct stat_plot *plot, unsigned p, bool most)
 {
     double from = plot->points[0].at, length = plot->points[plot->point_count - 1].at - from;
@@ -172,13 +172,13 @@ static void curve(const struct panel *panel, const struct stat_plot *plot, unsig
                               (length > 0 ? (plot->points[i].at - from) / length : 0.5);
         if (value > 0)
             fprintf(panel->out, "%s%.1f %.1f%s", drawing ? "L" : "M", x, y_of(panel, value),
-                    drawing ? "" : "h.1"); /* a single point is seen too */
+                    drawing ? "" : "h.1"); /* makes a single point visible */
         drawing = value > 0;
     }
     fprintf(panel->out, "\" stroke-linecap=\"round\"/>\n");
 }
 
-/* 1, 2 or 5 times a power of ten, `least` at least. */
+/* 1, 2 or 5 times a power of ten, and at least `least`. */
 static double round_step(double least)
 {
     double step = pow(10, floor(log10(least)));
@@ -228,7 +228,7 @@ static void over_time(const struct stat_plot *plot, FILE *out)
 
 /* ---- collecting ---- */
 
-/* "db1, 2026-11-27T00:12:56Z, server filer", as XML has it. */
+/* Makes "db1, 2026-11-27T00:12:56Z, server filer", safe for XML. */
 static void name_plot(struct stat_plot *plot, const struct stat_set *set)
 {
     char time[CMD_TIME_BYTES], host[64] = "", text[sizeof(plot->of)];
@@ -238,7 +238,7 @@ static void name_plot(struct stat_plot *plot, const struct stat_set *set)
     for (size_t i = 0; i < set->server_count && length < sizeof(text) - 1; i++) {
         const char *name = set->servers[i]->name;
         if (i > 0 && strcmp(name, set->servers[i - 1]->name) == 0)
-            continue; /* another mount of it */
+            continue; /* another mount of this server */
         length += (size_t)snprintf(text + length, sizeof(text) - length, ", server %.40s", name);
     }
     char *printable = cmd_printable(text, sizeof(text));
@@ -266,7 +266,7 @@ void stat_plot_add(struct stat_plot *plot, const struct stat_set *set)
         stats_latency(&set->sum->counters.procedures[p].latency, &point->latency[p]);
 }
 
-/* Those that were called most often. */
+/* Chooses the procedures with the most calls. */
 static void choose(struct stat_plot *plot)
 {
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {

@@ -1,6 +1,6 @@
 /*
  * directnfs stat --prometheus: metrics in the text exposition format, 0.0.4. Counters are sums over
- * all processes that run or ended, so they never go back.
+ * all processes that run or ended, so they never decrease.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void single(FILE *out, const char *name, const char *type, const char *he
 
 /* ---- labels ---- */
 
-/* Writes `name="value"`, escaped; `separator` goes before. */
+/* Writes `separator`, then `name="value"`, escaped. */
 static void label(FILE *out, const char *separator, const char *name, const char *value,
                   size_t limit)
 {
@@ -37,7 +37,7 @@ static void label(FILE *out, const char *separator, const char *name, const char
     free(text);
 }
 
-/* Of a mount and a user; for free(). */
+/* The labels of a mount and a user; free them by free(3). */
 static char *mount_labels(const struct cmd_mount *mount)
 {
     char *text, number[CMD_USER_NUMBER];
@@ -51,7 +51,7 @@ static char *mount_labels(const struct cmd_mount *mount)
     return cmd_need(text);
 }
 
-/* For free(). */
+/* The labels of a path; free them by free(3). */
 static char *path_labels(const struct directnfs_path_stats *path)
 {
     char *text;
@@ -66,7 +66,7 @@ static char *path_labels(const struct directnfs_path_stats *path)
 
 enum { LABEL = 48 };
 
-/* "read" of "NFS_READ" */
+/* "read" for "NFS_READ" */
 static const char *procedure_label(char text[LABEL], unsigned procedure)
 {
     snprintf(text, LABEL, "procedure=\"%s\"", stats_procedure_name(procedure) + strlen("NFS_"));
@@ -82,8 +82,8 @@ static void sample(FILE *out, const char *name, const char *labels, unsigned lon
     fprintf(out, PREFIX "%s{%s} %llu\n", name, labels, value);
 }
 
-/* The last bucket has no upper bound but infinity. The count is that of the buckets: they were not
- * read in one instant. */
+/* The last bucket has no upper bound but infinity. The count is that of the buckets, as they were
+ * not read in one instant. */
 static void histogram(FILE *out, const char *name, const char *labels,
                       const struct directnfs_latency *counted)
 {
@@ -123,7 +123,7 @@ static void print_totals(const struct stat_set *set, FILE *out)
     }
 }
 
-/* How many running processes see a path in this state. */
+/* The number of running processes that see a path in this state. */
 static unsigned seen(const struct stat_set *set, const struct directnfs_path_stats *path,
                      uint32_t state)
 {
@@ -188,7 +188,7 @@ static void add_session(struct directnfs_session_stats *sums, unsigned *count,
     }
 }
 
-/* Of running processes, summed over those that have a session with the same server. */
+/* Prints sessions of running processes, summed for each server. */
 static void print_sessions(const struct stat_set *set, FILE *out)
 {
     const struct stats_table *table = &stats_tables[STATS_SESSIONS];
@@ -242,7 +242,7 @@ static void print_now(const struct stat_set *set, FILE *out)
            set->snapshot->losses);
 }
 
-/* What processes did not live to send. */
+/* Prints what processes did not live to send. */
 static void print_left(const struct stat_set *set, FILE *out)
 {
     const struct stats_snapshot *snapshot = set->snapshot;
@@ -282,7 +282,7 @@ static void print_mounts(const struct stat_set *set, FILE *out)
     }
 }
 
-/* A counter of each operation. Times are in nanoseconds. */
+/* A counter of each operation. A time is in nanoseconds. */
 static const struct mount_metric {
     const char *name, *help;
     size_t offset;

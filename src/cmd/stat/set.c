@@ -1,6 +1,4 @@
-/*
- * directnfs stat: which processes and servers are shown.
- */
+/* directnfs stat: the processes and servers that are shown. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +22,7 @@ size_t stat_server_id(const struct stat_set *set, const struct directnfs_server_
     return 0;
 }
 
-/* Empties the slots that are of other servers. False if nothing is left. */
+/* Empties the slots of other servers. False: nothing is left. */
 static bool keep_server(struct directnfs_stats *stats, const char *name)
 {
     bool keep[DIRECTNFS_SERVERS + 1] = {false}, any = false;

@@ -1,6 +1,4 @@
-/*
- * directnfs stat: collects the statistics of processes and prints views of them.
- */
+/* directnfs stat: collects the statistics of processes and prints views of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +15,14 @@
 
 /* What was asked for. */
 struct request {
-    const struct stat_view *view; /* NULL: the page, or, for programs, all */
+    const struct stat_view *view; /* NULL: the page; for programs, all */
     bool all;                     /* all views, one after the other */
     struct stat_filter filter;
     bool json, prometheus, sum;
     const char *sort;
     const char *plot; /* a file to draw to */
     double interval;  /* seconds; 0: one report */
-    unsigned count;   /* reports; 0: without end */
+    unsigned count;   /* number of reports; 0: no end */
 };
 
 /* ---- reading ---- */
@@ -40,7 +38,7 @@ static void complain_of_problems(const struct stats_snapshot *snapshot)
 
 /* ---- printing ---- */
 
-/* In an interval there is an object for each report, with what it is of. */
+/* In an interval, each report is an object with its time. */
 static void print_json(const struct stat_set *set, const struct request *request)
 {
     struct cmd_json json = {.out = stdout};
@@ -131,7 +129,7 @@ static int by_number(const void *one, const void *other)
     return (a->inode > b->inode) - (a->inode < b->inode);
 }
 
-/* The files that processes have open, in order; *count. NULL: no memory. */
+/* The files that processes have open, sorted, and their number. NULL: no memory. */
 static struct file_number *open_files(const struct stats_snapshot *snapshot, size_t *count)
 {
     size_t room = 1;
@@ -152,7 +150,7 @@ static struct file_number *open_files(const struct stats_snapshot *snapshot, siz
     return files;
 }
 
-/* Who wrote it was killed, and nobody has sent it since. */
+/* Complains of data that killed processes wrote and nobody has sent since. */
 static void complain_of_orphans(const struct request *request,
                                 const struct stats_snapshot *snapshot)
 {
@@ -182,7 +180,7 @@ static void complain_of_orphans(const struct request *request,
                      count, count == 1 ? "" : "s", count == 1 ? "s" : "ve", bytes);
 }
 
-/* Whatever is asked for: somebody must decide. */
+/* Complains whatever was asked for: somebody must decide. */
 static void complain_of_strays(const struct request *request, const struct stats_snapshot *snapshot)
 {
     unsigned long long bytes = 0;
@@ -199,7 +197,7 @@ static void complain_of_strays(const struct request *request, const struct stats
         bytes);
 }
 
-/* Is there something to show, with no process or another? */
+/* True if there is something to show that belongs to no process. */
 static bool is_of_no_process(const struct request *request, const struct stats_snapshot *snapshot)
 {
     return request->view
@@ -208,7 +206,7 @@ static bool is_of_no_process(const struct request *request, const struct stats_s
                      !request->filter.last;
 }
 
-/* Not in an interval, of which it says nothing, nor in sums. */
+/* Not in an interval, of which they say nothing, nor in sums. */
 static bool shows_loaded(const struct request *request)
 {
     return !request->interval && !request->sum && !request->prometheus && !request->plot &&
@@ -239,14 +237,14 @@ static int report(const struct request *request, struct stats_snapshot *snapshot
     }
     complain_of_orphans(request, snapshot);
     complain_of_strays(request, snapshot);
-    /* Of several reports the first is of another time than the others. */
+    /* The first of several reports is about another time than the others. */
     if (request->plot && (!request->interval || snapshot->seconds > 0))
         stat_plot_add(plot, &set);
     stat_set_free(&set);
     return result;
 }
 
-/* The first report is since the start, each later one of an interval. */
+/* The first report counts from the start, each later one over an interval. */
 static int report_again(const struct request *request, struct stats_snapshot *before,
                         struct stat_plot *plot)
 {
@@ -291,7 +289,7 @@ static int show(const struct request *request)
 
 /* ---- options ---- */
 
-/* For completion on the command line. */
+/* Lists columns for completion on the command line. */
 static int list_columns(const struct cmd_table *table)
 {
     for (size_t i = 0; i < table->column_count; i++)
@@ -299,7 +297,7 @@ static int list_columns(const struct cmd_table *table)
     exit(CMD_FINE);
 }
 
-/* Options that make no sense together, or without one another. */
+/* Rejects options that make no sense together, or alone. */
 static int check_request(struct request *request)
 {
     bool tables = request->json || request->sort || request->sum || request->interval;

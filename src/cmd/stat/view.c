@@ -1,6 +1,4 @@
-/*
- * directnfs stat: the views that are tables.
- */
+/* directnfs stat: the views that are tables. */
 #include "cmd/stat/view.h"
 
 #include <string.h>
@@ -20,7 +18,7 @@ uint64_t stat_uncommitted_in(const struct stat_set *set, const struct directnfs_
     return 0;
 }
 
-/* Of the kinds up to STATS_LAST_NUMBER, but for times. */
+/* For kinds up to STATS_LAST_NUMBER that are not times. */
 static uint64_t number_of(const struct stat_row *row, const struct stats_field *field)
 {
     const void *at = stats_at(field, row->record);
@@ -48,7 +46,7 @@ static uint64_t number_of(const struct stat_row *row, const struct stats_field *
     }
 }
 
-/* "kernel: mmap", "direct (closed)". Whether what the kernel serves is open nobody knows. */
+/* "kernel: mmap", "direct (closed)". Nobody knows if a file that the kernel serves is open. */
 static const char *file_state(const struct directnfs_file_stats *file, char *text, size_t size)
 {
     bool direct = file->state == DIRECTNFS_FILE_DIRECT;
@@ -59,7 +57,7 @@ static const char *file_state(const struct directnfs_file_stats *file, char *tex
     return text;
 }
 
-/* A connection is silent on which a call waits, while its path is. */
+/* A connection is silent if a call waits on it and its path is silent. */
 static uint32_t channel_state(const struct directnfs_stats *stats,
                               const struct directnfs_channel_stats *channel)
 {
@@ -79,9 +77,9 @@ static bool is_channel(const struct stat_row *row)
     return record >= channels && record < channels + DIRECTNFS_CHANNELS;
 }
 
-enum { WORD = DIRECTNFS_NAME_BYTES }; /* bytes: the longest is the name of a server */
+enum { WORD = DIRECTNFS_NAME_BYTES }; /* bytes; the longest word is the name of a server */
 
-/* Of the other kinds; `text` has room for those that are made. */
+/* For the other kinds. `text` has room for words that are made here. */
 static const char *word_of(const struct stat_row *row, const struct stats_field *field,
                            char text[WORD])
 {
@@ -154,7 +152,7 @@ void stat_row_put(struct cmd_table *table, const struct stat_view *view, const s
         put_cell(table, row, &view->fields->list[i]);
 }
 
-/* A row for each used slot of the view's table, or one for the process. */
+/* Puts a row for each used slot of the view's table; without a table, one for the process. */
 static void put_process(struct cmd_table *table, const struct stat_view *view,
                         const struct stat_set *set, const struct directnfs_stats *stats)
 {
@@ -223,7 +221,7 @@ struct cmd_table stat_table(const struct stat_view *view, double seconds, bool o
         enum stats_kind kind = view->fields->list[i].kind;
         columns[table.column_count++] = (struct cmd_column){
             .name = view->fields->list[i].name,
-            .key = kind == STATS_PROCESS ? "pnum" : NULL, /* as programs have known it */
+            .key = kind == STATS_PROCESS ? "pnum" : NULL, /* programs know it by this name */
             .kind = kind <= STATS_LAST_NUMBER                           ? CMD_NUMBER
                     : kind == STATS_CUT_START                           ? CMD_CUT_START
                     : kind == STATS_CUT_END || kind == STATS_FILE_STATE ? CMD_CUT_END
@@ -239,7 +237,7 @@ void stat_table_sort(struct cmd_table *table, const char *sort)
         cmd_table_sort(table, (size_t)column, false);
 }
 
-/* With the row of the sum, if the view has one. */
+/* Fills the table. `with_sum`: with the row of the sum, if the view has one. */
 static void fill(const struct stat_view *view, const struct stat_set *set, const char *sort,
                  bool with_sum, struct cmd_table *table)
 {

@@ -24,8 +24,8 @@ void top_grid_free(struct top_grid *grid)
     *grid = (struct top_grid){0};
 }
 
-/* Takes the next character; what the terminal cannot show becomes '?'. Returns its columns, 0 for
- * what has none, and -1 at the end. */
+/* Takes the next character. A character that the terminal cannot show becomes '?'. Returns its
+ * columns; 0: it has none; -1: the text ends. */
 static int next(const struct top_grid *grid, const char **text, struct top_place *place)
 {
     wchar_t character;

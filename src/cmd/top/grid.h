@@ -1,6 +1,6 @@
 /*
- * directnfs top: what stands where on a screen. A grid of characters, which a terminal, a file or a
- * test takes as it is.
+ * directnfs top: the content of a screen. It is a grid of characters, which a terminal, a file or a
+ * test can take.
  */
 #ifndef CMD_TOP_GRID_H
 #define CMD_TOP_GRID_H
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* How a character looks; one of these, and perhaps TOP_REVERSE. Text that is too long loses its
- * end, with TOP_CUT_START its beginning. */
+/* The look of a character; TOP_REVERSE may be added. Text that is too long loses its end; with
+ * TOP_CUT_START it loses its beginning. */
 enum top_look {
     TOP_LOOK_PLAIN,
     TOP_LOOK_STRONG,
@@ -26,28 +26,28 @@ struct top_place {
     unsigned char look; /* enum top_look */
 };
 
-/* Zero-initialised; freed by top_grid_free(). */
+/* Zero it; top_grid_free() frees it. */
 struct top_grid {
     int height, width;
     bool wide; /* the terminal shows UTF-8 */
     struct top_place *places;
 };
 
-/* Makes it that large, and blank. False without memory; it has no places then. */
+/* Makes the grid that large, and blank. False: no memory, and it has no places. */
 bool top_grid_begin(struct top_grid *grid, int height, int width);
 void top_grid_free(struct top_grid *grid);
 
 /*
- * Writes printable text from (row, column) on, in at most `room` columns; a `~` says that something
- * is missing. Outside of the grid nothing is written. Returns the columns it took.
+ * Writes printable text from (row, column) on, in at most `room` columns. A `~` shows that
+ * something is missing. It writes nothing outside of the grid. Returns the columns that it took.
  */
 int top_grid_put(struct top_grid *grid, int row, int column, int room, unsigned look,
                  const char *text);
 
-/* Makes a part of a row look so, without changing what it says. */
+/* Changes the look of a part of a row, and not its text. */
 void top_grid_look(struct top_grid *grid, int row, int column, int room, unsigned look);
 
-/* Columns that text takes, as top_grid_put() writes it. */
+/* Columns that top_grid_put() needs for the text. */
 int top_grid_width(const struct top_grid *grid, const char *text);
 
 /* Prints the rows, without looks and without blanks at their ends. */

@@ -74,7 +74,7 @@ static bool note_all(struct top_model *model)
     }
     complete &= note(model, top_key('a', 0), all.calls);
 
-    /* Things that are gone. */
+    /* Drops histories of things that are gone. */
     size_t kept = 0;
     cmd_index_free(&model->history_index);
     for (size_t i = 0; i < model->history_count; i++) {
@@ -106,7 +106,7 @@ struct directnfs_stats **top_selected(const struct top_model *model,
     return NULL;
 }
 
-/* Only those of the selected process, if one is. */
+/* Lists paths; if a process is selected, only that one's. */
 static bool list_paths(struct top_model *model, struct top_period *period)
 {
     struct cmd_snapshot seen = {.stats = period->stats,

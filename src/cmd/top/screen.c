@@ -9,13 +9,13 @@
 
 #include "cmd/cmd.h"
 
-/* Last: it defines short words as macros. */
+/* Included last: it defines short words as macros. */
 #include <term.h>
 
 static SCREEN *screen;
 static bool colours;
 static volatile sig_atomic_t stopped;
-static unsigned failed_reads; /* one after the other */
+static unsigned failed_reads; /* in a row */
 
 static void stop(int signal)
 {
@@ -151,7 +151,7 @@ int top_screen_key(double seconds)
     if (stopped || (ready > 0 && !(input.revents & POLLIN)))
         return TOP_KEY_GONE;
     timeout(0);
-    int key = getch(); /* also without input: the size may have changed */
+    int key = getch(); /* even without input: the size may have changed */
     if (key == ERR || key == KEY_RESIZE) {
         failed_reads = ready > 0 && key == ERR ? failed_reads + 1 : 0;
         return failed_reads > 2 ? TOP_KEY_GONE : TOP_KEY_NONE;

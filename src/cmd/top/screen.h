@@ -6,20 +6,20 @@
 
 #include "cmd/top/grid.h"
 
-/* Takes over the terminal that standard input and output are. CMD_FINE, or a complaint and another
- * exit status. */
+/* Takes over the terminal on standard input and output. CMD_FINE, or another exit status after a
+ * complaint. */
 int top_screen_begin(void);
 
 /* Gives the terminal back; harmless without top_screen_begin(). */
 void top_screen_end(void);
 
-/* Its size now. */
+/* The terminal's size now. */
 void top_screen_size(int *height, int *width);
 
-/* Shows a grid of that size; all of it anew if `repair`. */
+/* Shows a grid of that size. `repair`: draws all of it again. */
 void top_screen_show(const struct top_grid *grid, bool repair);
 
-/* Keys that are no characters; others are their ASCII codes. */
+/* Keys that are not characters. Other keys are their ASCII codes. */
 enum top_key_code {
     TOP_KEY_UP = 0x100,
     TOP_KEY_DOWN,
@@ -33,11 +33,11 @@ enum top_key_code {
     TOP_KEY_ENTER = '\n',
     TOP_KEY_ESCAPE = 27,
     TOP_KEY_REDRAW = 12, /* control L */
-    TOP_KEY_NONE = -1,   /* none came, or the size changed */
-    TOP_KEY_GONE = -2,   /* the terminal went away, or a signal asks to end */
+    TOP_KEY_NONE = -1,   /* no key came, or the size changed */
+    TOP_KEY_GONE = -2,   /* the terminal is gone, or a signal asks to end */
 };
 
-/* Waits for a key for up to `seconds`. */
+/* Waits up to `seconds` for a key. */
 int top_screen_key(double seconds);
 
 #endif

@@ -17,7 +17,7 @@ const char *const top_view_names[TOP_VIEWS] = {"paths", "processes", "files", "c
 struct filling {
     struct cmd_table *table;
     const struct top_model *model;
-    const struct top_period *period; /* rates, or totals */
+    const struct top_period *period; /* with rates, or with totals */
 };
 
 static struct cmd_row *begin_row(const struct filling *filling, uint64_t key, size_t source)
@@ -29,7 +29,7 @@ static struct cmd_row *begin_row(const struct filling *filling, uint64_t key, si
     return row;
 }
 
-/* A number that is not made brief. */
+/* Puts a number in full. */
 static void put_pid(struct cmd_table *table, uint32_t pid)
 {
     char text[24];
@@ -43,7 +43,7 @@ static void put_user(struct cmd_table *table, uid_t user)
     cmd_table_text(table, cmd_user_name(user, number), 32);
 }
 
-/* Nothing, if no call waits long: a column without any text is not shown. */
+/* Puts no text if no call waits long: a column without any text is not shown. */
 static void put_age(struct cmd_table *table, const struct stats_snapshot *shown, uint64_t since_ns)
 {
     char text[CMD_BRIEF] = "";
@@ -188,7 +188,7 @@ static void put_mean(struct cmd_table *table, uint64_t ns, uint64_t count)
     put_time(table, count && !table->unknown ? (double)ns / 1000 / (double)count : 0);
 }
 
-/* Each file once. */
+/* One row for each file. */
 static void fill_files(const struct filling *filling)
 {
     struct cmd_table *table = filling->table;
@@ -224,7 +224,7 @@ static void fill_files(const struct filling *filling)
     COLUMN("HISTORY", CMD_TEXT, put_history(table), .drop = 6, .wide = true, .history = true)
 static const struct cmd_column call_columns[] = {CALL_COLUMNS(CMD_AS_COLUMN)};
 
-/* Of the selected process, or of all and of those that ended. */
+/* Those of the selected process; else of all, including those that ended. */
 static const struct directnfs_counters *counters_of(const struct filling *filling)
 {
     const struct top_period *period = filling->period;
@@ -270,7 +270,7 @@ static void fill_calls(const struct filling *filling)
     COLUMN("ERR/S", CMD_NUMBER, COUNT(all.errors), .total = "ERRORS", .drop = 5)
 static const struct cmd_column mount_columns[] = {MOUNT_COLUMNS(CMD_AS_COLUMN)};
 
-/* Of the selected process, or of all and of those that ended. */
+/* For the selected process; else for all, including those that ended. */
 static void fill_mounts(const struct filling *filling)
 {
     struct cmd_table *table = filling->table;
@@ -323,7 +323,7 @@ void top_choice_begin(struct top_choice *choice)
     *choice = (struct top_choice){.view = TOP_PATHS};
     for (unsigned i = 0; i < TOP_VIEWS; i++)
         choice->sort[i].column = views[i].sort;
-    choice->sort[TOP_FILES].reverse = true; /* "kernel" before "direct" */
+    choice->sort[TOP_FILES].reverse = true; /* so "kernel" comes before "direct" */
 }
 
 void top_table_make(struct cmd_table *table, const struct top_model *model,

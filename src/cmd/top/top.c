@@ -1,6 +1,4 @@
-/*
- * directnfs top: what running programs do now, on a terminal or line by line.
- */
+/* directnfs top: what running programs do now, on a terminal or line by line. */
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
@@ -17,15 +15,15 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-#define FIRST_INTERVAL 0.3 /* seconds until the first rates are seen, if the interval is longer */
+#define FIRST_INTERVAL 0.3 /* seconds until the first rates, if the interval is longer */
 
 /* What was asked for. */
 struct request {
     double interval;
     bool batch, once;
     unsigned count;   /* updates; 0: no end */
-    const char *user; /* NULL: not said */
-    int view;         /* enum top_view; -1: not said */
+    const char *user; /* NULL: not given */
+    int view;         /* enum top_view; -1: not given */
 };
 
 static double clock_now(void)
@@ -125,7 +123,7 @@ static int run_batch(const struct request *request, struct top_model *model)
             cmd_complain("top", "there is not enough memory");
         cmd_table_free(&table);
         if (fflush(stdout) != 0)
-            return CMD_NOT_FINE; /* main() says it */
+            return CMD_NOT_FINE; /* main() reports it */
     }
     return model->now.stats.count ? CMD_FINE : CMD_NOT_FINE;
 }

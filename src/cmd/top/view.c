@@ -8,15 +8,15 @@
 
 enum {
     GAP = 1,
-    WIDE_MIN = 20, /* of a wide column, before others are left out; */
-    NAME_MIN = 30, /* that of a file or mount */
-    CUT_MIN = 4,   /* of a wide column when no other can be left out */
+    WIDE_MIN = 20, /* columns that a wide one keeps while others can be left out; */
+    NAME_MIN = 30, /* that the name of a file or mount keeps then; */
+    CUT_MIN = 4,   /* that a wide one keeps when no other can be left out */
     HISTORY_MIN = 8,
     HISTORY_MAX = 60,
     PRINT_WIDTH_MAX = 2000
 };
 
-/* Where the next text goes. */
+/* The place of the next text. */
 struct line {
     struct top_grid *grid;
     int row, column;
@@ -104,7 +104,7 @@ static void put_calls(struct line *line, const struct top_model *model, const ch
     line->column += 2;
 }
 
-/* What is not safe at a server yet, and what needs somebody. */
+/* Shows what is not safe at a server yet, and what needs somebody. */
 static void put_left(struct line *line, const struct stats_snapshot *now)
 {
     char bytes[CMD_BRIEF], unsent[CMD_BRIEF];
@@ -269,7 +269,7 @@ static void put_row(struct top_grid *grid, int line, const struct cmd_table *tab
     }
 }
 
-/* One scale for all rows, so that they compare. */
+/* One scale for all rows: so they can be compared. */
 static float common_max(const struct cmd_table *table)
 {
     float max = 0;
@@ -280,7 +280,7 @@ static float common_max(const struct cmd_table *table)
     return max;
 }
 
-/* Finds the selected row again, and puts it into the window of `page` rows. */
+/* Finds the selected row again, and moves the window of `page` rows to it. */
 static void follow_selection(const struct cmd_table *table, struct top_ui *ui)
 {
     enum top_view view = ui->choice.view;
@@ -323,7 +323,7 @@ static void put_rows(struct top_grid *grid, int line, int end, const struct cmd_
 
 /* ---- boxes ---- */
 
-/* The end of the line of `text` that fits `width`: at its newline, or behind a word. */
+/* The end of the line of `text` that fits `width`: its newline, or the end of a word. */
 static const char *line_end(const char *text, int width)
 {
     const char *newline = strchrnul(text, '\n'), *end = text;
@@ -335,14 +335,14 @@ static const char *line_end(const char *text, int width)
     return end > text ? end : text + width;
 }
 
-/* The line behind; a word that was cut goes on there. */
+/* The next line. A word that was cut continues there. */
 static const char *line_after(const char *end)
 {
     return *end == ' ' || *end == '\n' ? end + 1 : end;
 }
 
 /* Draws `count` lines of the text in the box, from number `first` on, at the foot of the screen.
- * Returns how many it has. */
+ * Returns how many lines it has. */
 static size_t put_lines(struct top_grid *grid, const char *text, size_t first, size_t count)
 {
     size_t number = 0;
@@ -358,7 +358,7 @@ static size_t put_lines(struct top_grid *grid, const char *text, size_t first, s
     return number;
 }
 
-/* Text over the lower part of the screen; it is ASCII. */
+/* Draws a text over the lower part of the screen. It is ASCII. */
 static void put_box(struct top_grid *grid, struct top_ui *ui)
 {
     size_t lines = put_lines(grid, ui->box, 0, 0);
@@ -390,7 +390,7 @@ void top_view_draw(struct top_grid *grid, const struct top_model *model,
                    const struct cmd_table *table, struct top_ui *ui)
 {
     int height = grid->height, row = 0, end = height;
-    /* Of a low screen the rows come first. */
+    /* On a low screen the rows have priority. */
     if (height >= 4)
         put_title((struct line){grid, row++, 0}, model);
     if (height >= 10)
@@ -412,7 +412,7 @@ static void print_line(struct top_grid *grid, FILE *out)
     top_grid_begin(grid, grid->height, grid->width);
 }
 
-/* A line at a time: there may be many. */
+/* Prints a line at a time, as there may be many. */
 bool top_view_print(const struct top_model *model, const struct cmd_table *table,
                     const struct top_choice *choice, bool wide, FILE *out)
 {

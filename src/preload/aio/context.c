@@ -29,7 +29,7 @@ static void take(struct aio_context *context)
          tries++) {
         if (tries < YIELDS)
             sys_call0(SYS_sched_yield);
-        else /* whoever has it may have a lower priority */
+        else /* the thread that has the lock may have a lower priority */
             sys_nanosleep_ms(1);
     }
 }
@@ -110,7 +110,7 @@ void aio_request_done(struct async_request *first)
         wake_kernel_waiter(context);
 }
 
-/* With the light lock. The next completion in order, or NULL; it is not taken out. */
+/* With the light lock. Returns the next completion in order, but leaves it in. NULL: none. */
 static struct preload_request *next_completion(struct aio_context *context)
 {
     struct preload_request *request = context->ready;
@@ -128,9 +128,9 @@ static struct preload_request *next_completion(struct aio_context *context)
 }
 
 /*
- * With the light lock. Takes up to `room` completions out of the queue, and returns how many. Those
- * of files that were handed to the kernel meanwhile end it if `redirected` is NULL; else they are
- * listed there, with the place of their event for `object`.
+ * With the light lock. Takes up to `room` completions out of the queue, and returns how many. Some
+ * files may have been handed to the kernel meanwhile. If `redirected` is NULL, it stops at the
+ * first of their requests. Else it lists them there, with the place of their event for `object`.
  */
 static unsigned deliver(struct aio_context *context, struct io_event *events, unsigned room,
                         struct preload_request **redirected)
@@ -150,7 +150,7 @@ static unsigned deliver(struct aio_context *context, struct io_event *events, un
             continue;
         }
         aio->object = (uint64_t)(uintptr_t)event;
-        request->next = NULL; /* in order: they may append */
+        request->next = NULL; /* in order, as they may append */
         *redirected = request;
         redirected = &request->next;
     }
@@ -176,7 +176,7 @@ unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsig
     return count;
 }
 
-/* ---- waking those who wait in the kernel ---- */
+/* ---- waking threads that wait in the kernel ---- */
 
 bool aio_context_arm(struct aio_context *context)
 {
@@ -194,7 +194,7 @@ bool aio_context_arm(struct aio_context *context)
         wake->aio_lio_opcode = IOCB_CMD_POLL;
         wake->aio_fildes = (uint32_t)context->wake_fd;
         wake->aio_buf = POLLIN;
-        /* Before the submission, since it may be done and reaped before that returns. */
+        /* Before the submission, as it may be done and reaped before the call returns. */
         atomic_store(&context->armed, true);
         if (sys_call3(SYS_io_submit, atomic_load(&context->id), 1, &wake) != 1)
             atomic_store(&context->armed, false);
@@ -243,7 +243,7 @@ void aio_context_pass_on(struct aio_context *context)
 
 /* ---- life of contexts ---- */
 
-/* The struct of a context, with the light lock; NULL: there is none. */
+/* The struct of a context, with the light lock taken. NULL: there is none. */
 static struct aio_context *context_take(aio_context_t id)
 {
     if (id == 0)
@@ -278,14 +278,14 @@ static struct aio_context *context_find(aio_context_t id, uint64_t user)
     return context;
 }
 
-/* At least those that hold it now. */
+/* At least the number of users now. */
 static uint64_t context_users(const struct aio_context *context)
 {
     uint64_t left = atomic_load(&context->left);
     return atomic_load(&context->entered) - left;
 }
 
-/* From now on nobody finds it; who found it before counts as a user. */
+/* From now on nobody finds it. A thread that found it before counts as a user. */
 static void context_hide(struct aio_context *context, aio_context_t id)
 {
     take(context);
@@ -315,7 +315,7 @@ unsigned aio_deliver_now(aio_context_t id, struct io_event *events, unsigned lea
     return count;
 }
 
-/* Gives back what a context that ended held. Nobody uses it, or only the caller. */
+/* Gives back what an ended context held. It has no user, or only the caller. */
 static void context_release(struct aio_context *context)
 {
     struct async_lane *lane = context->lane;
@@ -329,7 +329,7 @@ static void context_release(struct aio_context *context)
     preload_pool_end(&context->pool);
 }
 
-/* Under table_lock. One of the bucket that is not in use, or a new one. */
+/* Under table_lock. An unused struct of the bucket, or a new one. */
 static struct aio_context *context_make(_Atomic(struct aio_context *) *bucket)
 {
     struct aio_context *first = atomic_load(bucket), *context = first;
@@ -352,7 +352,7 @@ static struct aio_context *context_make(_Atomic(struct aio_context *) *bucket)
 
 PRELOAD_SLOW static struct aio_context *context_add(aio_context_t id, uint64_t user)
 {
-    /* No request: tells whether there is such a context. */
+    /* It submits no request: it asks if there is such a context. */
     if (id == 0 || sys_call3(SYS_io_submit, id, 0, NULL) != 0)
         return NULL;
     pthread_mutex_lock(&table_lock);
@@ -396,7 +396,7 @@ long aio_io_setup(unsigned count, aio_context_t *id)
     long result = sys_call2(SYS_io_setup, count, id);
     if (result != 0 || !preload_active())
         return result;
-    /* A struct of this address is of a context that was ended unseen, or is just being ended. */
+    /* A struct of this address is stale: its context ended unseen, or is just ending. */
     sys_critical_enter();
     struct aio_context *stale = context_find(*id, 1);
     if (stale != NULL) {
@@ -418,7 +418,7 @@ long aio_io_destroy(aio_context_t id)
         sys_critical_leave();
         return sys_call1(SYS_io_destroy, id);
     }
-    long result = -EINVAL; /* another thread ends it already */
+    long result = -EINVAL; /* another thread is ending it already */
     if (!atomic_exchange(&context->ending, true)) {
         atomic_fetch_add(&context->activity, 1);
         sys_futex(&context->activity, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
@@ -437,7 +437,7 @@ long aio_io_destroy(aio_context_t id)
     return result;
 }
 
-/* Threads of the parent may have held locks and requests; the engine has forgotten them. */
+/* Threads of the parent may have held locks and requests. The engine has forgotten the requests. */
 void aio_fork_child(void)
 {
     pthread_mutex_init(&table_lock, NULL);

@@ -1,11 +1,11 @@
 /*
- * libaio's functions. Like libaio's they return -errno and leave errno alone.
+ * libaio's functions. Like those, they return -errno and leave errno alone.
  *
- * Those of libaio end in syscall(), where the calls are caught as well; a libaio that makes the
- * system call by itself is caught here. io_cancel() is not: requests on regular files cannot be
- * cancelled, and for those of ours the kernel says so (EINVAL) because it knows none. Of the two
- * versions of io_getevents() this is the one with a minimum, LIBAIO_0.4; programs that were linked
- * for the older one are of 2002.
+ * libaio's own functions end in syscall(), where the calls are caught as well. A libaio that makes
+ * the system call itself is caught here. io_cancel() is not wrapped: requests on regular files
+ * cannot be cancelled. The kernel says so for ours (EINVAL), because it does not know them. Of the
+ * two versions of io_getevents() this is the one with a minimum, LIBAIO_0.4. Programs linked for
+ * the older one are of 2002.
  */
 #include "preload/aio/context.h"
 
@@ -24,7 +24,7 @@ PRELOAD_EXPORT int io_submit(aio_context_t context, long count, struct iocb **li
     return (int)aio_io_submit(context, count, list);
 }
 
-/* As libaio does, for programs that poll: no system call if the ring is empty. See context.h. */
+/* For programs that poll, as libaio: no system call if the ring is empty. See context.h. */
 static bool is_idle(aio_context_t context, const struct timespec *timeout)
 {
     const struct aio_ring *ring = (const struct aio_ring *)context;

@@ -4,9 +4,9 @@
 #include "preload/aio/context.h"
 
 /*
- * The longest a thread sleeps without looking again at what the others do, for what no wake-up
- * tells: the first request of the kernel's while it drives the lane; a poll that could not be
- * submitted.
+ * The longest sleeps of a thread before it looks again at what others do. They cover what no
+ * wake-up tells: the kernel's first request while the thread drives the lane; a poll that could not
+ * be submitted.
  */
 #define LOOK_NS       UINT64_C(100000000)
 #define LOOK_SOON_NS  UINT64_C(10000000)
@@ -22,7 +22,7 @@ struct reaper {
     const struct aio_sigset *set;
 };
 
-/* As the kernel does: a negative time is for ever. */
+/* As in the kernel, a negative time means for ever. */
 static uint64_t deadline_of(const struct timespec *timeout, long least)
 {
     if (least == 0)
@@ -38,7 +38,7 @@ static long real_getevents(aio_context_t id, long least, long most, struct io_ev
                      (long)events, (long)timeout, (long)set);
 }
 
-/* What the kernel has completed. -errno, or how many. */
+/* Takes what the kernel has completed. Returns how many, or -errno. */
 static long reap_kernel(struct reaper *reaper)
 {
     struct timespec none = {0, 0};
@@ -48,8 +48,8 @@ static long reap_kernel(struct reaper *reaper)
 }
 
 /*
- * Sleeps in the kernel until something of either world is completed. Out of the critical section,
- * so that handlers run as in the real call.
+ * Sleeps in the kernel until either world completes something. It leaves the critical section, so
+ * that handlers run as in the real call.
  */
 static long wait_in_kernel(struct reaper *reaper)
 {
@@ -76,8 +76,8 @@ static long wait_in_kernel(struct reaper *reaper)
 }
 
 /*
- * Nothing is in flight: sleeps until somebody submits. Always with a timeout, since the kernel
- * begins a futex call without one again after a handler with SA_RESTART, and io_getevents() not.
+ * Nothing is in flight: sleeps until a thread submits. It always has a timeout. After a handler
+ * with SA_RESTART the kernel repeats a futex call that has none, but not io_getevents().
  */
 static int wait_idle(struct reaper *reaper, uint32_t activity)
 {
@@ -116,11 +116,11 @@ static void drive(struct reaper *reaper)
     async_lane_wait(reaper->context->lane, enough, reaper, deadline_ns);
 }
 
-/* Sleeps once, in the way that suits what is in flight. -errno, or 0. */
+/* Sleeps once, in the way that suits what is in flight. 0 or -errno. */
 static long wait_once(struct reaper *reaper, uint32_t activity)
 {
     struct aio_context *context = reaper->context;
-    /* With a signal mask always in the kernel, which alone can set it and sleep in one step. */
+    /* With a signal mask always in the kernel: only there can one step set the mask and sleep. */
     if (atomic_load(&context->kernel_in_flight) > 0 || reaper->set != NULL) {
         long count = wait_in_kernel(reaper);
         reaper->got += count > 0 ? count : 0;
@@ -147,7 +147,7 @@ static long reap(struct reaper *reaper)
         if (reaper->got < reaper->most)
             reaper->got += aio_deliver(context, reaper->events + reaper->got,
                                        (unsigned)(reaper->most - reaper->got));
-        /* Of both, lest completions of one world keep those of the other away. */
+        /* From both worlds, so that completions of one do not keep the other's away. */
         if (atomic_load(&context->kernel_in_flight) > 0 && reaper->got < reaper->most) {
             async_lane_attend_busy(context->lane);
             result = reap_kernel(reaper);

@@ -1,4 +1,4 @@
-/* io_submit(): iocbs on managed descriptors to the engine, the others to the kernel. */
+/* io_submit(): iocbs on managed descriptors go to the engine, all others to the kernel. */
 #include <limits.h>
 
 #include "durable/fsync.h"
@@ -22,7 +22,7 @@ static bool is_on_mount(int fd)
     return sys_fstat(fd, &status) == 0 && fd_on_mount(status.st_dev);
 }
 
-/* An fsync of the kernel's descriptor is ours, too: others may have written through the engine. */
+/* Our part of an fsync of the kernel: others may have written to the file through the engine. */
 static bool is_managed(const struct iocb *iocb)
 {
     return !sys_bad_pointer(iocb) && (file_is_managed((int)iocb->aio_fildes) ||
@@ -36,7 +36,7 @@ static int prepare_transfer(struct preload_request *request, const struct iocb *
     unsigned code = iocb->aio_lio_opcode;
     bool write = code == IOCB_CMD_PWRITE || code == IOCB_CMD_PWRITEV;
     bool vector = code == IOCB_CMD_PREADV || code == IOCB_CMD_PWRITEV;
-    /* Without effect on a read, but allowed. */
+    /* Allowed on a read, without effect. */
     int served = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | FILE_NOAPPEND;
     int flags = (int)iocb->aio_rw_flags;
     if (flags & ~served)
@@ -82,22 +82,22 @@ static int prepare_operation(struct preload_request *request, const struct iocb 
     }
 }
 
-/* An fsync that is the kernel's: FILE_KERNEL, or 0 for a request that fails. */
+/* For an fsync that is the kernel's. FILE_KERNEL: pass it on; 0: the request fails. */
 static int prepare_kernel_sync(struct preload_request *request, const struct iocb *iocb)
 {
     int error =
         prepare_sync(request, iocb) == 0 ? durable_fsynced_by_kernel((int)iocb->aio_fildes) : 0;
     if (error == 0)
-        return FILE_KERNEL; /* which also says what is wrong with it */
+        return FILE_KERNEL; /* the kernel also says what is wrong with it */
     request->file.open = NULL;
     request->file.result = error;
     return 0;
 }
 
 /*
- * 0; -errno; or FILE_KERNEL. A poll is the kernel's to answer, which has the descriptor, too. A
- * completion that is announced by eventfd may be looked for in the kernel's ring: see
- * aio/context.h.
+ * Returns 0, -errno, or FILE_KERNEL. The kernel answers a poll, as it has the descriptor. It also
+ * gets a file if an eventfd announces completions: the program may look for them in the kernel's
+ * ring. See aio/context.h.
  */
 static int prepare(struct preload_request *request, const struct iocb *iocb)
 {
@@ -132,8 +132,8 @@ struct batch {
     struct aio_context *context;
     aio_context_t id;
     unsigned wanted;                /* managed iocbs, as they were counted */
-    struct preload_request *unused; /* for them: as many, or all that there are */
-    int error;                      /* of the first iocb that is not accepted */
+    struct preload_request *unused; /* requests for those: as many, or all that there are */
+    int error;                      /* of the first iocb that was not accepted */
     unsigned managed, kernel;       /* how many of each */
     struct async_request *requests[BATCH];
     struct iocb *iocbs[BATCH];
@@ -164,7 +164,7 @@ static unsigned count_managed(struct iocb **list, long count)
 /* 0: managed, and added; FILE_KERNEL; or -errno. */
 static int sort_one(struct batch *batch, struct iocb *iocb, unsigned place)
 {
-    /* Beyond what was counted: another thread makes a descriptor managed just now. */
+    /* There are more than were counted: another thread just made a descriptor managed. */
     if (batch->wanted == 0 || !is_managed(iocb))
         return FILE_KERNEL;
     struct preload_request *request = batch->unused;
@@ -179,7 +179,7 @@ static int sort_one(struct batch *batch, struct iocb *iocb, unsigned place)
     return result;
 }
 
-/* Sorts the list up to the first iocb that is in error. Returns how many there are before it. */
+/* Sorts the list up to the first faulty iocb. Returns how many there are before it. */
 static unsigned sort(struct batch *batch, struct iocb **list, unsigned count)
 {
     unsigned i;
@@ -202,7 +202,7 @@ static unsigned sort(struct batch *batch, struct iocb **list, unsigned count)
 static long submit_kernel(struct aio_context *context, aio_context_t id, struct iocb **list,
                           long count)
 {
-    /* Before, since they may be reaped before the call returns. */
+    /* Before the call, as they may be reaped before it returns. */
     atomic_fetch_add(&context->kernel_in_flight, count);
     long taken = sys_call3(SYS_io_submit, id, count, list);
     long missing = count - (taken > 0 ? taken : 0);
@@ -211,7 +211,7 @@ static long submit_kernel(struct aio_context *context, aio_context_t id, struct 
     return taken;
 }
 
-/* From whoever looks there for completions: see context.h. */
+/* Hides the ring from programs that look there for completions: see context.h. */
 static void hide_ring(aio_context_t id)
 {
     struct aio_ring *ring = (struct aio_ring *)id;
@@ -243,7 +243,7 @@ static void submit_managed(struct batch *batch, unsigned accepted)
             aio_request_done(request);
         }
     }
-    /* A program that looks for completions after each submission may have some sent together. */
+    /* If a program reaps after each submission, some requests may leave together. */
     bool reaped = atomic_load_explicit(&context->reaped, memory_order_relaxed);
     atomic_store_explicit(&context->reaped, false, memory_order_relaxed);
     struct aio_submitting submitting = {.context = context, .end = &submitting.first};
@@ -258,14 +258,15 @@ static void submit_managed(struct batch *batch, unsigned accepted)
     }
 }
 
-/* Up to BATCH of the list. Returns how many were accepted; fewer than all: see batch->error. */
+/* Submits up to BATCH iocbs of the list. Returns how many were accepted. If these are not all,
+ * batch->error says why. */
 static unsigned submit_batch(struct batch *batch, struct iocb **list, unsigned count)
 {
     unsigned accepted = sort(batch, list, count);
     if (batch->kernel > 0) {
         long taken = submit_kernel(batch->context, batch->id, batch->iocbs, batch->kernel);
         if (taken < (long)batch->kernel) {
-            /* The error of one that is not the first is told when it is submitted again. */
+            /* If a later one is faulty, its error is told when it is submitted again. */
             batch->error = taken < 0 ? (int)taken : -EAGAIN;
             accepted = batch->iocb_at[taken > 0 ? taken : 0];
         }

@@ -4,12 +4,12 @@
 
 #include <limits.h>
 
-/* What glibc leaves of aio_lio_opcode when it looks at it: LIO_READ and so on. */
+/* The part of aio_lio_opcode that glibc looks at: LIO_READ and so on. */
 enum { OPERATION_MASK = 127 };
 
 /* ---- submitting ---- */
 
-/* FILE_KERNEL: it is glibc's; else as aio_read() returns. */
+/* FILE_KERNEL: it is glibc's; else what aio_read() returns. */
 PRELOAD_SLOW static int managed(struct aiocb *control, enum async_operation operation)
 {
     struct async_request *submit;
@@ -41,7 +41,7 @@ PRELOAD_EXPORT int aio_write(struct aiocb *control)
     return PRELOAD_REAL(aio_write)(control);
 }
 
-/* Unlike POSIX, and like glibc, for any open descriptor. */
+/* It takes any open descriptor: as in glibc, but not in POSIX. */
 PRELOAD_EXPORT int aio_fsync(int operation, struct aiocb *control)
 {
     if (operation == O_SYNC || operation == O_DSYNC) {
@@ -77,17 +77,17 @@ PRELOAD_EXPORT int aio_error(const struct aiocb *control)
 
 /* What a list has in flight. */
 struct inventory {
-    bool ended; /* one that is not in flight */
+    bool ended; /* one request of it is not in flight */
     unsigned ours, theirs;
 };
 
-/* `theirs`: a copy with those of glibc only. */
+/* `theirs`: filled with a copy of the list that has glibc's requests only. */
 static struct inventory take_inventory(const struct aiocb *const *list, int count,
                                        const struct aiocb **theirs)
 {
     struct inventory inventory = {0};
     sys_critical_enter();
-    pthread_mutex_lock(&posix_aio_lock); /* what is not ours is not just about to end */
+    pthread_mutex_lock(&posix_aio_lock); /* so that no request of ours is just about to end */
     for (int i = 0; i < count; i++) {
         theirs[i] = NULL;
         if (!list[i])
@@ -106,7 +106,7 @@ static struct inventory take_inventory(const struct aiocb *const *list, int coun
     return inventory;
 }
 
-/* The list is the application's, and as glibc we copy it to the stack. */
+/* The list is the application's; as in glibc, its copy is on the stack. */
 PRELOAD_SLOW static int suspend(const struct aiocb *const *list, int count,
                                 const struct timespec *timeout)
 {
@@ -140,7 +140,7 @@ PRELOAD_EXPORT int aio_cancel(int fd, struct aiocb *control)
         return PRELOAD_REAL(aio_cancel)(fd, control);
     if (control && !posix_aio_find(control))
         return PRELOAD_REAL(aio_cancel)(fd, control);
-    /* Checks the descriptor as well, and knows what was submitted after a demotion. */
+    /* Checks the descriptor as well, and covers what was submitted after a demotion. */
     int theirs = control ? AIO_ALLDONE : PRELOAD_REAL(aio_cancel)(fd, NULL);
     if (theirs < 0)
         return theirs;
@@ -161,10 +161,10 @@ PRELOAD_EXPORT int aio_cancel(int fd, struct aiocb *control)
 enum { BATCH = 64 };
 
 struct listing {
-    struct posix_aio_request *group; /* if the end of the list is told; or NULL */
+    struct posix_aio_request *group; /* if the end of the list is announced; or NULL */
     struct aiocb **theirs;           /* the list without ours */
     unsigned theirs_count;
-    int error; /* of those that could not be queued, or 0 */
+    int error; /* of requests that could not be queued, or 0 */
     unsigned count;
     struct async_request *batch[BATCH];
 };
@@ -222,7 +222,7 @@ static void list_ours(struct listing *listing, struct aiocb *const *list, int co
     flush(listing);
 }
 
-/* In a thread that glibc starts when its part of the list has ended. */
+/* Runs in a thread that glibc starts when its part of the list has ended. */
 static void theirs_ended(union sigval value)
 {
     sys_critical_enter();
@@ -230,7 +230,7 @@ static void theirs_ended(union sigval value)
     sys_critical_leave();
 }
 
-/* LIO_NOWAIT: the end is told when both parts have ended. */
+/* LIO_NOWAIT: announces the end when both parts have ended. */
 static int list_and_go(struct listing *listing, int count)
 {
     struct sigevent ended = {.sigev_notify = SIGEV_THREAD,
@@ -260,7 +260,7 @@ static bool any_failed(struct aiocb *const *list, int count)
     return false;
 }
 
-/* LIO_WAIT: for all, so that one part may be waited for after the other. */
+/* LIO_WAIT waits for all requests, so it may wait for one part after the other. */
 static int list_and_wait(struct listing *listing, struct aiocb *const *list, int count)
 {
     int result = 0;

@@ -11,8 +11,8 @@
 
 enum { REQUESTS = 16384 };
 
-/* Above this the engine takes several calls, for which it would keep the submitter, as for a write
- * that appends. */
+/* A larger transfer takes the engine several calls, and would keep the submitter that long. A write
+ * that appends would, too. */
 enum { LARGE = 1024 * 1024 };
 
 pthread_mutex_t posix_aio_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -49,7 +49,7 @@ bool posix_aio_prepare(void)
     return atomic_load(&posix_aio_used);
 }
 
-/* NULL: none is left, which is EAGAIN. */
+/* NULL: none is left (EAGAIN). */
 static struct posix_aio_request *request_get(void)
 {
     lock();
@@ -92,8 +92,8 @@ static void send_signal(const struct sigevent *event)
     sys_call3(SYS_rt_sigqueueinfo, info.si_pid, info.si_signo, &info);
 }
 
-/* Begins outside of critical sections, with the mask of whoever ended the request. As glibc's it
- * takes all signals. */
+/* It begins outside of critical sections, with the signal mask of the thread that ended the
+ * request. It takes all signals, as glibc's does. */
 static void *notification_thread(void *argument)
 {
     struct posix_aio_request *request = argument;
@@ -123,7 +123,7 @@ static void start_thread(struct posix_aio_request *request)
     }
 }
 
-/* The end of a request or list, which is freed. */
+/* Announces the end of a request or list, and frees it. */
 static void tell(struct posix_aio_request *request)
 {
     if (request->event.sigev_notify == SIGEV_THREAD) {
@@ -164,7 +164,7 @@ static bool same_file(const struct posix_aio_request *a, const struct posix_aio_
     return a->base.file.fd == b->base.file.fd || a->open == b->open;
 }
 
-/* A write ended: those that were only waiting for it go on. */
+/* A write ended: requests that waited only for it go on. */
 static void release_behind(struct posix_aio_request *write)
 {
     struct posix_aio_request *at = write;
@@ -193,7 +193,7 @@ void posix_aio_end(struct posix_aio_request *request, ssize_t result)
     TAILQ_REMOVE(&in_flight, request, place);
     struct aiocb *control = atomic_load(&request->control);
     atomic_store(&request->control, NULL);
-    show_result(control, result); /* from here on the aiocb is the application's */
+    show_result(control, result); /* from here on the application may use the aiocb again */
     posix_aio_wake_locked();
     if (!told)
         preload_pool_give(&pool, &request->base);
@@ -206,13 +206,13 @@ void posix_aio_end(struct posix_aio_request *request, ssize_t result)
 
 /* ---- the start ---- */
 
-/* In any thread, which may be the reader of a channel: must not wait. */
+/* Runs in any thread. That may be the reader of a channel: it must not wait. */
 static void one_done(struct async_request *file)
 {
     struct posix_aio_request *request = (struct posix_aio_request *)file;
     if (file->result != FILE_KERNEL) {
         posix_aio_end(request, file->result);
-    } else if (!posix_aio_work_ready()) { /* then it has to */
+    } else if (!posix_aio_work_ready()) { /* no worker: this thread must do it */
         posix_aio_end(request, preload_request_by_kernel(&request->base));
     } else {
         lock();
@@ -241,7 +241,7 @@ static unsigned count_writes_before(const struct posix_aio_request *request)
     return count;
 }
 
-/* 0, or what is wrong with it. */
+/* 0, or -errno: the request is invalid. */
 static int fill(struct posix_aio_request *request, struct aiocb *control,
                 enum async_operation operation, struct file_open *open)
 {
@@ -266,7 +266,7 @@ static int fill(struct posix_aio_request *request, struct aiocb *control,
     return result == 0 && control->aio_offset < 0 ? -EINVAL : result;
 }
 
-/* From here on it is in flight: with a worker if `aside`, behind writes, or for the lane. */
+/* Puts the request in flight: with a worker (`aside`), behind writes, or for the lane. */
 static enum posix_aio_state launch(struct posix_aio_request *request, struct aiocb *control,
                                    bool aside)
 {
@@ -294,7 +294,7 @@ static enum posix_aio_state launch(struct posix_aio_request *request, struct aio
 int posix_aio_start(struct aiocb *control, enum async_operation operation, struct file_open *open,
                     struct posix_aio_request *group, struct async_request **submit)
 {
-    bool sync = operation == ASYNC_SYNC; /* it has no priority */
+    bool sync = operation == ASYNC_SYNC; /* an fsync has no priority */
     bool valid = sync || (control->aio_reqprio >= 0 && control->aio_reqprio <= AIO_PRIO_DELTA_MAX);
     struct posix_aio_request *request = NULL;
     *submit = NULL;
@@ -309,7 +309,7 @@ int posix_aio_start(struct aiocb *control, enum async_operation operation, struc
     int invalid = fill(request, control, operation, open);
     bool large = !sync && !invalid && (control->aio_nbytes > LARGE || request->appends) &&
                  posix_aio_work_ready();
-    /* The application may never ask for what it is told of. */
+    /* The application need not ask for a request that announces its end. */
     bool told = group || posix_aio_is_told(&request->event);
     request->group = group;
     if (group)
@@ -329,7 +329,7 @@ int posix_aio_start(struct aiocb *control, enum async_operation operation, struc
 
 /* ---- aio_cancel() ---- */
 
-/* What no reply is awaited for. Under the lock; true: the caller ends it. */
+/* Takes a request back that awaits no reply. Under the lock. True: the caller must end it. */
 static bool take_back(struct posix_aio_request *request)
 {
     int state = atomic_load(&request->state);

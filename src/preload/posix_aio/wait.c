@@ -8,13 +8,13 @@
 
 #define SLICE_NS UINT64_C(100000000)
 
-static _Atomic uint32_t ends; /* of requests; a futex */
-static _Atomic unsigned
-    sleepers; /* on it; also those that a handler has jumped out of there, or that were cancelled */
+static _Atomic uint32_t ends;     /* counts ends of requests; a futex */
+static _Atomic unsigned sleepers; /* threads on it; also those that were cancelled there, or that a
+                                     handler's jump took away */
 
 /*
- * What wakes a thread that waits in glibc's aio_suspend(): a request of glibc's that reads an
- * eventfd. Not on the stack, which a handler may leave with siglongjmp().
+ * Wakes a thread that waits in glibc's aio_suspend(): a request of glibc that reads an eventfd. It
+ * is not on the stack, as a handler may leave the stack by siglongjmp().
  */
 struct bell {
     struct bell *next;
@@ -35,7 +35,7 @@ static bool is_over(const struct posix_aio_wait *wait)
     return wait->all;
 }
 
-/* A request of ours that no reply on the lane will end. */
+/* True for a request of ours that no reply on the lane will end. */
 static bool is_off_lane(const struct aiocb *control)
 {
     struct posix_aio_request *request = posix_aio_find(control);
@@ -50,7 +50,7 @@ static bool some_off_lane(const struct posix_aio_wait *wait)
     return false;
 }
 
-/* Nothing more to drive the lane for. */
+/* True if there is nothing more to drive the lane for. */
 static bool driven(void *context)
 {
     return is_over(context) || some_off_lane(context);
@@ -66,14 +66,14 @@ static int outcome(const struct posix_aio_wait *wait, bool interrupted)
     return sys_deadline_passed(wait->deadline_ns) ? -EAGAIN : 1;
 }
 
-/* ---- driving, when all that is waited for is on a lane that nobody attends ---- */
+/* ---- driving, if nobody attends the lane and all requests are on it ---- */
 
 static bool may_drive(const struct posix_aio_wait *wait)
 {
     return !async_lane_is_attended(posix_aio_lane) && !some_off_lane(wait);
 }
 
-/* In slices: a thread that is cancelled meanwhile is to see it. */
+/* In slices: a thread that is cancelled must notice. */
 static int drive(struct posix_aio_wait *wait)
 {
     uint64_t slice_ns = sys_now_ns() + SLICE_NS;
@@ -122,7 +122,7 @@ void posix_aio_wake_locked(void)
         ring(bell);
 }
 
-/* Outside of a critical section, so that handlers interrupt it as they interrupt glibc's. */
+/* Outside of critical sections: handlers interrupt it as they interrupt glibc's. */
 static int sleep_once(const struct posix_aio_wait *wait)
 {
     struct timespec left;
@@ -139,7 +139,7 @@ static int sleep_once(const struct posix_aio_wait *wait)
     return outcome(wait, result == -EINTR);
 }
 
-/* From now on, since others drive only until they have what they wait for. */
+/* For good: other threads drive only until they have what they wait for. */
 static void attend(void)
 {
     sys_critical_enter();
@@ -161,7 +161,7 @@ int posix_aio_wait(struct posix_aio_wait *wait)
 
 /* ---- both worlds ---- */
 
-/* NULL: no more descriptors or memory. */
+/* NULL: no descriptor or memory is left. */
 static struct bell *bell_make(void)
 {
     struct bell *bell = NULL;
@@ -186,7 +186,7 @@ static struct bell *bell_make(void)
     return bell;
 }
 
-/* glibc's request must end. Also called when the thread is cancelled in glibc's aio_suspend(). */
+/* Ends glibc's request. Also called if the thread is cancelled in glibc's aio_suspend(). */
 static void bell_end(void *argument)
 {
     struct bell *bell = argument, **at = &bells;
@@ -210,7 +210,7 @@ static void bell_end(void *argument)
     sys_critical_leave();
 }
 
-/* Until the bell rings, or one of glibc's requests ends. 1: look again. */
+/* Waits until the bell rings, or a request of glibc ends. 1: look again. */
 static int wait_with_bell(const struct posix_aio_wait *wait, const struct aiocb **theirs)
 {
     struct bell *bell = bell_make();
@@ -238,7 +238,7 @@ int posix_aio_wait_both(struct posix_aio_wait *wait, const struct aiocb **theirs
     return result;
 }
 
-/* glibc's requests of the parent are gone, those on bells included. */
+/* In the child the parent's requests with glibc are gone, also those on bells. */
 void posix_aio_wait_child(void)
 {
     for (struct bell *bell = bells; bell; bell = bell->next)

@@ -1,7 +1,7 @@
 /*
- * POSIX AIO: workers, for requests that the engine carries out in the thread that asks: COMMITs,
- * transfers of several calls, and what the kernel has to do after all. Started on first need, one
- * more when all are busy; they live as long as the process.
+ * POSIX AIO: workers. They serve requests that the engine carries out in the calling thread:
+ * COMMITs, transfers of several calls, and requests that the kernel must serve after all. The first
+ * one starts when it is needed, one more when all are busy. They live as long as the process.
  */
 
 #include "durable/fsync.h"
@@ -13,7 +13,7 @@
 
 enum { WORKERS = 4 };
 
-/* Under posix_aio_lock. */
+/* Guarded by posix_aio_lock. */
 static struct posix_aio_list queue = TAILQ_HEAD_INITIALIZER(queue);
 static unsigned workers, idle;
 static pthread_cond_t work_queued = PTHREAD_COND_INITIALIZER;

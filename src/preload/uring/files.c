@@ -1,6 +1,6 @@
 /*
  * Files registered with a ring (io_uring_register_files). The application may close the descriptor
- * afterwards: the slot keeps the file, in the kernel and here.
+ * afterwards. The slot keeps the file, in the kernel and here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 
-enum { EMPTY = -1, KEEP = -2 }; /* entries of an update that are no descriptors */
+enum { EMPTY = -1, KEEP = -2 }; /* entries of an update that are not descriptors */
 
 /* Under the record's lock. */
 static void clear(struct uring_slot *slot)
@@ -66,7 +66,7 @@ void uring_files_made(struct uring *record, const int *files, unsigned count)
     preload_stay_end(stay);
     if (files && record->slots) {
         uring_files_updated(record, 0, files, count);
-    } else if (files) { /* no memory: what cannot be followed is the kernel's */
+    } else if (files) { /* no memory: we cannot follow them, so they are the kernel's */
         for (unsigned i = 0; i < count; i++)
             preload_demote(files[i], "registered with a ring");
     }
@@ -107,9 +107,9 @@ bool uring_files_managed(struct uring *record, unsigned slot)
     return managed;
 }
 
-/* References of this room were forgotten by the engine; those of files that are still open under
- * the same number are taken again; of the others the kernel has a descriptor that cannot be
- * reached, so that their files cannot be moved to it: requests for them fail. */
+/* The engine has forgotten the references of this room. Files that are still open under their
+ * number get a new one. For all others the kernel has a descriptor that cannot be reached. So they
+ * cannot be demoted, and requests for them fail. */
 void uring_files_child(struct uring *record)
 {
     for (unsigned i = 0; i < record->slot_count; i++) {

@@ -18,7 +18,7 @@
 
 #include <linux/openat2.h>
 
-/* Operations and values that are newer than <linux/io_uring.h> may be. */
+/* Operations and values. <linux/io_uring.h> may be older than they are. */
 enum {
     OP_READ_MULTISHOT = 49,
     OP_FIXED_FD_INSTALL = 54,
@@ -91,8 +91,8 @@ bool uring_is_write(unsigned opcode)
            opcode == IORING_OP_WRITE_FIXED || opcode == OP_WRITEV_FIXED;
 }
 
-/* -EFAULT as the kernel says, wherever there is no memory. Where a sandbox forbids the system call,
- * it is only said where there certainly is none. */
+/* -EFAULT, as the kernel says, if there is no memory. If a sandbox forbids the system call, it only
+ * says so where there is certainly none. */
 static int copy_in(void *to, const void *from, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
@@ -124,7 +124,7 @@ bool uring_source_managed(struct uring *record, const struct io_uring_sqe *sqe)
     return file_is_managed(sqe->splice_fd_in);
 }
 
-/* False: it stays the engine's. */
+/* False: the file stays the engine's. */
 static bool demote(int fd, const char *reason)
 {
     return fd_demote(fd, reason) == 0 || !file_is_managed(fd);
@@ -141,7 +141,8 @@ static bool demote_slot(struct uring *record, unsigned slot)
     return gone;
 }
 
-/* Descriptors that are registered by a request of the ring: the table is not followed that far. */
+/* A request of the ring registers descriptors. The table is not followed there, so they are
+ * demoted. */
 static bool files_update(struct uring *record, const struct io_uring_sqe *sqe)
 {
     const int *files = (const int *)(uintptr_t)sqe->addr;
@@ -170,7 +171,7 @@ bool uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe)
 
 /* ---- paths ---- */
 
-/* Is this a regular file below a mount, or would it be if it were made? */
+/* True for a regular file below a mount, or a name there that O_CREAT would make. */
 static bool on_mount(int dirfd, const char *path, int open_flags, int at_flags)
 {
     char directory[PATH_MAX];
@@ -191,7 +192,7 @@ static bool on_mount(int dirfd, const char *path, int open_flags, int at_flags)
     return sys_fstatat(dirfd, directory, &status, 0) == 0 && fd_on_mount(status.st_dev);
 }
 
-/* What a request to open a file asks for. False: it opens none below a mount, or is invalid. */
+/* Reads what a request to open asks for. False: it opens nothing below a mount, or is invalid. */
 static bool asks_for_ours(const struct io_uring_sqe *sqe, struct open_how *how)
 {
     *how = (struct open_how){.flags = sqe->open_flags, .mode = sqe->len};
@@ -202,7 +203,7 @@ static bool asks_for_ours(const struct io_uring_sqe *sqe, struct open_how *how)
     return on_mount(sqe->fd, (const char *)(uintptr_t)sqe->addr, (int)how->flags, 0);
 }
 
-/* Adopted like any other that is opened; otherwise the kernel opens it in its own time. */
+/* Opens a file below a mount, and adopts it. The kernel opens all others in its own time. */
 static ssize_t open_now(const struct io_uring_sqe *sqe)
 {
     const char *path = (const char *)(uintptr_t)sqe->addr;
@@ -226,18 +227,18 @@ static bool open_to_kernel(const struct io_uring_sqe *sqe)
         return true;
     bool there = sys_fstatat(sqe->fd, path, &status, 0) == 0;
     if (there && fd_is_left_to_kernel(status.st_dev, status.st_ino))
-        return true; /* and it may be locked */
-    /* What must not be there before, or must not be closed. */
+        return true; /* it may also have locks */
+    /* One must not exist before; the other must not be closed. */
     if (how.flags & O_EXCL || (there && fd_is_locked(status.st_dev, status.st_ino)))
         return false;
-    /* The kernel will empty it, or not. */
+    /* The kernel itself will empty the file, or not. */
     how.flags = (how.flags & ~(uint64_t)O_TRUNC) | O_CLOEXEC;
     int fd = sqe->opcode == IORING_OP_OPENAT
                  ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
                  : (int)sys_call4(SYS_openat2, sqe->fd, sqe->addr, &how, sizeof(how));
-    if (sqe->personality && (fd == -EACCES || fd == -EPERM)) /* who asks may, maybe */
+    if (sqe->personality && (fd == -EACCES || fd == -EPERM)) /* its personality may succeed */
         fd = sys_openat(sqe->fd, path, O_PATH | O_CLOEXEC | ((int)how.flags & O_NOFOLLOW), 0);
-    if (fd < 0) /* the kernel will, too, unless it is a matter of this moment */
+    if (fd < 0) /* the kernel will fail, too, unless the reason soon passes */
         return fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM && fd != -EINTR;
     int result = fd_opened_for_kernel(fd, O_RDWR, "opened by a request of a ring");
     sys_close(fd);
@@ -275,7 +276,7 @@ static ssize_t transfer(const struct io_uring_sqe *sqe, struct file_open *open, 
     if (offset >= 0)
         return (write ? io_pwritev : io_preadv)(open, fd, memory->vectors, memory->count, offset,
                                                 flags);
-    /* The position is the kernel descriptor's, which must still be there. */
+    /* The kernel's descriptor has the offset, so it must still be there. */
     struct file_open *named = file_get(fd);
     if (named)
         file_put(named);
@@ -309,12 +310,12 @@ ssize_t uring_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd
         return statx_now(sqe);
     case IORING_OP_SPLICE:
     case IORING_OP_TEE:
-        return -EINVAL; /* as splice() itself: programs fall back on reading and writing */
+        return -EINVAL; /* as splice() does: programs fall back on reading and writing */
     case IORING_OP_CLOSE:
         return sqe->flags & IOSQE_FIXED_FILE ? -EBADF : preload_close(fd);
     case IORING_OP_FSYNC:
         return sqe->fsync_flags & ~IORING_FSYNC_DATASYNC ? -EINVAL : durable_fsync(open, fd);
-    case IORING_OP_SYNC_FILE_RANGE: /* a hint, which vouches for nothing */
+    case IORING_OP_SYNC_FILE_RANGE: /* a hint that vouches for nothing */
         return 0;
     case IORING_OP_FADVISE:
         if ((int64_t)sqe->off >= 0)

@@ -1,14 +1,14 @@
 /*
- * Posting CQEs into a ring of the application: IORING_OP_MSG_RING, whose `off` becomes user_data
- * and whose `len` becomes res of the CQE in the target. Success is silent on our side
- * (IOSQE_CQE_SKIP_SUCCESS, Linux 5.17); only failures come back.
+ * Posts CQEs into a ring of the application by IORING_OP_MSG_RING. Its `off` becomes user_data of
+ * the CQE there, and its `len` becomes res. On our side success is silent (IOSQE_CQE_SKIP_SUCCESS,
+ * Linux 5.17); only failures come back.
  */
 #include <string.h>
 
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 
-enum { TRIES = 5000 }; /* of a millisecond */
+enum { TRIES = 5000 }; /* one each millisecond */
 
 bool uring_post_possible(int ring_fd)
 {
@@ -38,7 +38,7 @@ static int map_ring(struct uring_post *post, const struct io_uring_params *param
         sys_munmap(post->memory, post->memory_size);
         return (int)(long)post->sqes;
     }
-    /* A child of fork() makes its own. */
+    /* A child of fork() makes its own ring. */
     sys_call3(SYS_madvise, post->memory, post->memory_size, MADV_DONTFORK);
     sys_call3(SYS_madvise, post->sqes, post->sqes_size, MADV_DONTFORK);
 
@@ -125,7 +125,7 @@ static void give_to_kernel(struct uring_post *post)
     }
 }
 
-/* Failures. Returns how many were queued again. */
+/* Reads the failures. Returns how many were queued again. */
 static unsigned look_at_failures(struct uring_post *post)
 {
     unsigned again = 0;

@@ -1,6 +1,7 @@
 /*
- * Registration with a ring: files, whose slots are followed, and eventfds, which say that nobody
- * will wait in a call. Then the raw system calls, by liburing's names and through syscall().
+ * Registration with a ring: files and eventfds. Slots of files are followed. An eventfd means that
+ * no thread will wait in a call. Then the raw system calls, under liburing's names and through
+ * syscall().
  */
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 
-/* The ring, after a call that changed it; else NULL, which the functions below take for none. */
+/* The ring, if the call changed it. NULL: it did not; the functions below ignore NULL. */
 static struct uring *changed(const struct io_uring *ring, int result)
 {
     return result >= 0 && preload_active() && uring_is_there() ? uring_get(ring) : NULL;
@@ -36,7 +37,7 @@ PRELOAD_EXPORT int io_uring_register_files_sparse(struct io_uring *ring, unsigne
     return result;
 }
 
-/* These return how many entries were updated. */
+/* These two return how many entries were updated. */
 PRELOAD_EXPORT int io_uring_register_files_update(struct io_uring *ring, unsigned offset,
                                                   const int *files, unsigned count)
 {
@@ -67,7 +68,7 @@ static void eventfd_registered(struct uring *record)
         return;
     atomic_store(&record->eventfd, true);
     if (!atomic_load(&record->opened))
-        return; /* it will be looked at then */
+        return; /* uring_open() will look at it */
     struct preload_stay stay = preload_stay_begin();
     async_lane_attend(record->lane);
     preload_stay_end(stay);
@@ -125,7 +126,7 @@ static void registered(struct uring *record, unsigned operation, const void *arg
     }
 }
 
-/* It would reach managed files behind our back. */
+/* Such a ring would reach managed files behind our back. */
 static bool refuse(void)
 {
     static atomic_bool said;
@@ -140,7 +141,7 @@ bool uring_may_pass(void)
     return fd_allows_raw_io_uring() || !fd_allows_raw_calls() || refuse();
 }
 
-/* A ring that is not made by liburing. */
+/* For a ring that liburing does not make. */
 long uring_setup(unsigned entries, void *parameters)
 {
     if (!preload_active() || fd_allows_raw_io_uring() || refuse())
@@ -175,7 +176,7 @@ long uring_register(int fd, unsigned operation, const void *argument, unsigned c
     return result;
 }
 
-/* liburing's own calls of these are inline system calls. */
+/* liburing itself makes these calls inline, not by these functions. */
 PRELOAD_EXPORT int io_uring_setup(unsigned entries, struct io_uring_params *parameters)
 {
     return (int)uring_setup(entries, parameters);

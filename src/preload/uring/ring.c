@@ -10,13 +10,13 @@ enum { BUCKETS = 64, SLICE_NS = 10000000 };
 
 __thread struct uring *uring_driving;
 
-/* Chains only grow; `rings_lock` is for making and reusing records. */
+/* Chains only grow. `rings_lock` is for making and reusing records. */
 static _Atomic(struct uring *) buckets[BUCKETS];
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static _Atomic(struct uring *) *bucket_of(const unsigned *key)
 {
-    /* The address is that of a page. */
+    /* The address begins a page. */
     return &buckets[((uintptr_t)key >> 12) * 0x9e3779b97f4a7c15u >> 58];
 }
 
@@ -59,8 +59,8 @@ struct uring *uring_find_fd(int ring_fd)
     return by_fd.found;
 }
 
-/* The ring's memory may be missing in the child of fork(), so its tail is not read before its use.
- */
+/* In the child of fork() the ring's memory may be missing. So its tail is read only when the ring
+ * is used. */
 void uring_count_anew(struct uring *record, const struct io_uring *ring)
 {
     if (PRELOAD_UNLIKELY(atomic_load_explicit(&record->inherited, memory_order_relaxed)) &&
@@ -181,7 +181,7 @@ unsigned uring_barrier_after(struct uring *record, const struct io_uring *ring, 
                        __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE);
     unsigned completed = completed_by_kernel(record, ring) + 1;
     unsigned passed = atomic_load(&record->passed) + waiting + before + 1;
-    /* Of multishot requests more completed than were passed. */
+    /* Multishot requests complete more than was passed. */
     return (int)(completed - passed) > 0 ? completed : passed;
 }
 
@@ -192,9 +192,9 @@ bool uring_barrier_passed(struct uring *record, const struct io_uring *ring)
 
 /*
  * True if the kernel has nothing of this ring in flight: it has completed as many SQEs as it took.
- * With multishot requests, CQEs that were skipped, overflow, or another process on the ring the
- * numbers say nothing; mostly they differ then, and where they agree by chance a wait is only
- * longer, by a slice of time.
+ * The numbers say nothing with multishot requests, skipped CQEs, overflow, or another process on
+ * the ring. Then they mostly differ. If they agree by chance, a wait is only one slice of time
+ * longer.
  */
 bool uring_kernel_idle(struct uring *record, const struct io_uring *ring)
 {
@@ -207,7 +207,8 @@ struct wanted {
     unsigned count;
 };
 
-/* Posted, or about to be by this thread. A hint, hence without the lock; the caller looks again. */
+/* True if enough CQEs are posted, or this thread will post them. It is a hint, so it takes no lock;
+ * the caller looks again. */
 static bool enough(void *context)
 {
     const struct wanted *wanted = context;
@@ -215,7 +216,7 @@ static bool enough(void *context)
     return uring_ready(wanted->ring) + queued >= wanted->count;
 }
 
-/* True if a signal is waiting to be handled. */
+/* True if a signal waits for its handler. */
 static bool drive(struct uring *record, bool (*satisfied)(void *context), void *context,
                   uint64_t deadline_ns)
 {
@@ -247,7 +248,7 @@ enum uring_wait uring_wait(struct uring *record, const struct io_uring *ring, un
         uint64_t slice = sys_now_ns() + SLICE_NS;
         if (sys_deadline_passed(deadline_ns))
             return URING_READY;
-        /* In slices, since another thread may give something to the kernel meanwhile. */
+        /* In slices, since another thread may give the kernel something meanwhile. */
         if (drive(record, enough, &wanted,
                   deadline_ns && deadline_ns < slice ? deadline_ns : slice) &&
             uring_ready(ring) < count)
@@ -264,7 +265,7 @@ void uring_poll(struct uring *record, const struct io_uring *ring)
 
 void uring_block_begin(struct uring *record)
 {
-    /* Either this thread sees the request, or its submitter sees this thread. */
+    /* Either this thread sees the request, or the thread that submits it sees this one. */
     atomic_fetch_add(&record->waiters, 1);
     if (uring_in_flight(record) == 0 || async_lane_is_attended(record->lane))
         return;

@@ -1,10 +1,10 @@
 /*
  * Submission: which SQEs are ours, and what becomes of them.
  *
- * Reads and writes of managed files are submitted to the engine together. What the engine can only
- * do at once (fsync, fallocate, close, ...) is done before io_uring_submit() returns, and so are
- * chains (IOSQE_IO_LINK) of our requests, in order. A use of a managed file that the engine cannot
- * serve, and a chain that involves other descriptors too, makes the file the kernel's.
+ * Reads and writes of managed files are submitted to the engine together. Some operations the
+ * engine can only do at once (fsync, fallocate, close, ...): it does them before io_uring_submit()
+ * returns. Chains (IOSQE_IO_LINK) of our requests are done so, too, in order. A file is demoted if
+ * the engine cannot serve a use of it, or if a chain has other descriptors, too.
  */
 #include <string.h>
 
@@ -16,17 +16,17 @@
 
 enum { BATCH = 64 };
 
-/* One call of uring_dispatch(). On its stack. */
+/* One call of uring_dispatch(); on its stack. */
 struct dispatch {
     struct uring *record;
     struct io_uring *ring;
     uint64_t number;
     unsigned mask, shift;
-    unsigned end;  /* the next free place of the queue: what stays is moved to the front */
+    unsigned end;  /* next free place of the queue: SQEs that stay move to the front */
     unsigned kept; /* SQEs that stay */
     unsigned count;
     struct async_request *requests[BATCH];
-    struct preload_request *returned, **returned_end; /* by the engine: the kernel's, in order */
+    struct preload_request *returned, **returned_end; /* by the engine to the kernel, in order */
 };
 
 static _Atomic uint64_t dispatches;
@@ -45,7 +45,8 @@ static void post(struct uring *record, const struct io_uring_sqe *sqe, ssize_t r
     if (complete && (sqe->flags & IOSQE_CQE_SKIP_SUCCESS))
         return;
     uring_post_add(&record->post, sqe->user_data, (int32_t)result);
-    /* A thread that drives this ring sends them together, unless somebody waits for each. */
+    /* A thread that drives this ring sends them together. If a thread waits in the kernel, each is
+     * sent at once. */
     if (uring_driving != record || atomic_load(&record->waiters) > 0)
         uring_post_send(&record->post);
 }
@@ -59,7 +60,7 @@ static void post_now(struct dispatch *dispatch, const struct io_uring_sqe *sqe, 
     pthread_mutex_unlock(&record->lock);
 }
 
-/* In any thread. */
+/* Runs in any thread. */
 static void one_done(struct preload_request *request)
 {
     struct uring_request *uring = (struct uring_request *)request;
@@ -116,8 +117,8 @@ static void send_batch(struct dispatch *dispatch)
     dispatch->count = 0;
 }
 
-/* An fsync that the kernel carries out vouches for what others of this host wrote through the
- * engine, too; where it cannot, the kernel refuses it. */
+/* An fsync by the kernel also vouches for what others of this host wrote through the engine. If
+ * that cannot be committed, the SQE is changed to one that the kernel refuses. */
 static void sync_of_others(struct io_uring_sqe *sqe)
 {
     if (sqe->opcode == IORING_OP_FSYNC && !(sqe->flags & IOSQE_FIXED_FILE) &&
@@ -126,9 +127,9 @@ static void sync_of_others(struct io_uring_sqe *sqe)
 }
 
 /*
- * The kernel gets it, as it is, after `before` others of this submission. One with IOSQE_IO_DRAIN
- * is over when the kernel has completed as many as it got up to that one: those that follow wait.
- * Where completions are skipped the kernel refuses it.
+ * The kernel gets the SQE unchanged, after `before` others of this submission. One with
+ * IOSQE_IO_DRAIN is over when the kernel has completed all that it got, up to that one. Later
+ * requests wait for that. If completions are skipped, the kernel refuses it.
  */
 static void is_kernels(const struct dispatch *dispatch, struct io_uring_sqe *sqe, unsigned before)
 {
@@ -151,7 +152,7 @@ static void keep(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
     dispatch->kept++;
 }
 
-/* Has the kernel a request with IOSQE_IO_DRAIN, which nothing that follows may overtake? */
+/* True if the kernel has a request with IOSQE_IO_DRAIN: nothing later may overtake it. */
 static bool behind_barrier(struct dispatch *dispatch)
 {
     struct uring *record = dispatch->record;
@@ -196,7 +197,7 @@ static void start_transfer(struct dispatch *dispatch, const struct io_uring_sqe 
 
 /* ---- one SQE, one chain ---- */
 
-/* The file of an SQE, with a reference; NULL: the kernel's. */
+/* The file of an SQE, with a reference. NULL: it is the kernel's. */
 static struct file_open *file_of(struct uring *record, const struct io_uring_sqe *sqe, int *fd)
 {
     *fd = sqe->fd;
@@ -205,7 +206,7 @@ static struct file_open *file_of(struct uring *record, const struct io_uring_sqe
     return file_get(sqe->fd);
 }
 
-/* Makes it one that the kernel refuses. Said once. */
+/* Changes the SQE to one that the kernel refuses. Logged once. */
 static void refuse(struct io_uring_sqe *sqe, const char *why)
 {
     static _Atomic bool said;
@@ -220,13 +221,13 @@ static const char no_descriptor[] =
 
 static const char engines[] = "the kernel must not have its file now";
 
-/* Of a file that this process cannot reach? */
+/* True if this process cannot reach the file. */
 static bool is_lost(struct uring *record, const struct io_uring_sqe *sqe)
 {
     return sqe->flags & IOSQE_FIXED_FILE && uring_files_managed(record, (unsigned)sqe->fd);
 }
 
-/* Makes the file of an SQE the kernel's. Where that cannot be the SQE is refused. */
+/* Demotes the file of an SQE. If that fails, refuses the SQE. */
 static void hand_over(struct uring *record, struct io_uring_sqe *sqe, const char *reason)
 {
     int fd;
@@ -259,7 +260,7 @@ static bool of_interest(struct uring *record, const struct io_uring_sqe *sqe)
     return file_is_managed(sqe->fd);
 }
 
-/* What the kernel is about to carry out must not go past the engine. */
+/* Before the kernel carries the SQE out: it must not pass the engine by. */
 static void to_kernel(struct uring *record, struct io_uring_sqe *sqe, const char *reason)
 {
     enum uring_kind kind = uring_kind(sqe);
@@ -274,7 +275,7 @@ static void to_kernel(struct uring *record, struct io_uring_sqe *sqe, const char
         hand_over(record, sqe, reason);
 }
 
-/* No request of this ring is in flight when this returns, those before this SQE included. */
+/* Waits until no request of this ring is in flight, including those before this SQE. */
 static void settle(struct dispatch *dispatch)
 {
     struct async_lane *lane = dispatch->record->lane;
@@ -316,7 +317,7 @@ static void treat_one(struct dispatch *dispatch, struct io_uring_sqe *sqe)
     if (!open && kind != URING_NAME && kind != URING_COPY) {
         if (is_lost(record, sqe))
             refuse(sqe, no_descriptor);
-        keep(dispatch, sqe); /* closed or handed to the kernel just now */
+        keep(dispatch, sqe); /* it was just closed or demoted */
         return;
     }
     bool positioned = (int64_t)sqe->off != -1;
@@ -325,7 +326,7 @@ static void treat_one(struct dispatch *dispatch, struct io_uring_sqe *sqe)
         return;
     }
     bool complete = true;
-    send_batch(dispatch); /* what was asked for before is under way */
+    send_batch(dispatch); /* earlier requests must be under way first */
     ssize_t result = uring_now(sqe, open, fd, &complete);
     if (open)
         file_put(open);
@@ -335,7 +336,7 @@ static void treat_one(struct dispatch *dispatch, struct io_uring_sqe *sqe)
         post_now(dispatch, sqe, result, complete && result >= 0);
 }
 
-/* Can the member of a chain be done here? */
+/* True if this member of a chain can be done here. */
 static bool chainable(struct uring *record, const struct io_uring_sqe *sqe)
 {
     enum uring_kind kind = uring_kind(sqe);
@@ -348,14 +349,14 @@ static bool chainable(struct uring *record, const struct io_uring_sqe *sqe)
 }
 
 /*
- * One after the other. A member that fails, or transfers less than it should, cancels those that
- * follow, unless it is linked hard: io_uring_enter(2). A timeout for a member is cancelled by its
- * end, as always when the request is faster.
+ * Carries the members out one after the other. A member that fails, or transfers too little,
+ * cancels all that follow, unless it is linked hard: io_uring_enter(2). A timeout for a member is
+ * cancelled when that ends, as always if the request is faster.
  */
 static void run_chain(struct dispatch *dispatch, unsigned first, unsigned count)
 {
     struct uring *record = dispatch->record;
-    bool broken = false, quiet = false; /* the first that failed was to post nothing */
+    bool broken = false, quiet = false; /* the first member that failed was to post nothing */
     for (unsigned i = 0; i < count; i++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, first + i);
         bool complete = true;
@@ -416,7 +417,7 @@ static void treat_chain(struct dispatch *dispatch, unsigned first, unsigned coun
 
 /* ---- the queue ---- */
 
-/* How many SQEs from `at` on belong together. */
+/* Number of SQEs, from `at` on, that belong together. */
 static unsigned chain_length(const struct dispatch *dispatch, unsigned at, unsigned tail)
 {
     unsigned count = 1;
@@ -438,7 +439,8 @@ static bool anything_of_interest(const struct dispatch *dispatch)
     return false;
 }
 
-/* What the engine gave back goes to the kernel after all; there is room, it was taken from here. */
+/* What the engine gave back goes to the kernel after all. There is room, as it was taken from
+ * here. */
 static void keep_returned(struct dispatch *dispatch)
 {
     while (dispatch->returned) {
@@ -460,7 +462,7 @@ static void hand_over_all(struct dispatch *dispatch, unsigned head, unsigned tai
     }
 }
 
-/* All of the queue is the kernel's. */
+/* For a queue that is all the kernel's. */
 static void pass(const struct dispatch *dispatch)
 {
     const struct uring_sq *sq = &dispatch->ring->sq;
@@ -477,7 +479,7 @@ static void pass(const struct dispatch *dispatch)
 
 unsigned uring_dispatch(struct uring *record, struct io_uring *ring)
 {
-    /* What these flags do to the queue is known: with others its SQEs cannot be rearranged. */
+    /* It is known what these flags do to the queue. With others, SQEs cannot be rearranged. */
     const unsigned known = URING_CQE_MIXED * 2 - 1;
     struct uring_sq *sq = &ring->sq;
     struct dispatch dispatch = {.record = record,
@@ -495,7 +497,7 @@ unsigned uring_dispatch(struct uring *record, struct io_uring *ring)
 
     struct preload_stay stay = preload_stay_begin();
     unsigned head = sq->sqe_head, tail = sq->sqe_tail;
-    /* What is submitted to a disabled ring stays in its queue, for the kernel. */
+    /* If a ring is disabled, what is submitted stays in its queue, for the kernel. */
     if ((ring->flags & ~known) || atomic_load(&record->disabled) ||
         !uring_open(record, ring->ring_fd)) {
         hand_over_all(&dispatch, head, tail);

@@ -1,6 +1,6 @@
 /*
- * The functions of liburing that a program calls. Each is the real one, with two things added: what
- * is ours leaves the queue before the real one flushes it, and a thread that waits for requests of
+ * The functions of liburing that a program calls. Each calls the real one, and adds two things.
+ * SQEs of ours leave the queue before the real one flushes it. A thread that waits for requests of
  * ours drives them.
  */
 #include <link.h>
@@ -31,7 +31,7 @@ static int find_range(struct dl_phdr_info *info, size_t size, void *context)
     return range->inside >= range->low && range->inside < range->high;
 }
 
-/* liburing's functions call one another through the dynamic linker: those calls are its own. */
+/* liburing's functions call one another through the dynamic linker. Such calls are its own. */
 bool uring_by_liburing(const void *return_address)
 {
     static _Atomic uintptr_t low, high;
@@ -71,7 +71,7 @@ void uring_say_version(void)
     static atomic_bool said;
     if (atomic_exchange(&said, true))
         return;
-    /* The library tells its version since 2.4; the symbols of each earlier version tell theirs. */
+    /* The library tells its version since 2.4. Earlier versions are known by their symbols. */
     int (*major)(void) = (int (*)(void))preload_lookup()(RTLD_DEFAULT, "io_uring_major_version");
     int (*minor)(void) = (int (*)(void))preload_lookup()(RTLD_DEFAULT, "io_uring_minor_version");
     if (major && minor)
@@ -84,7 +84,7 @@ void uring_say_version(void)
                                                                              : "2.0");
 }
 
-/* Is this call an application's, are there mounts, and is it one for a ring that is served? */
+/* True if an application makes the call, there are mounts, and its ring is one that is served. */
 #define ACTIVE()                             \
     (preload_active() && uring_is_there() && \
      !uring_by_liburing(__builtin_extract_return_addr(__builtin_return_address(0))))
@@ -98,14 +98,15 @@ PRELOAD_EXPORT void io_uring_queue_exit(struct io_uring *ring)
     URING_REAL(io_uring_queue_exit)(ring);
 }
 
-/* liburing made a ring, if `result` says so. Returns that; or -ENOSYS if we cannot serve it, in
- * which case it is gone again. */
+/* If `result` is a success, liburing made a ring. Returns `result`, or:
+ * -ENOSYS: we cannot serve the ring; it is gone again.
+ * -ENOMEM: there is no memory for its record; it is gone again. */
 static int ring_made(struct io_uring *ring, int result)
 {
     static atomic_bool said;
     if (result < 0)
         return result;
-    /* What was known of a ring in the same place, which ended without a call, is void. */
+    /* An earlier ring in this place may have ended without a call: its record is void. */
     uring_end(ring);
     struct preload_stay stay = preload_stay_begin();
     uring_say_version();
@@ -139,7 +140,7 @@ PRELOAD_EXPORT int io_uring_queue_init_params(unsigned entries, struct io_uring 
     return ring_made(ring, URING_REAL(io_uring_queue_init_params)(entries, ring, parameters));
 }
 
-/* Returns the size that it used of the memory, on success. */
+/* On success it returns how much of the memory it used. */
 PRELOAD_EXPORT int io_uring_queue_init_mem(unsigned entries, struct io_uring *ring,
                                            struct io_uring_params *parameters, void *memory,
                                            size_t size)
@@ -175,7 +176,7 @@ PRELOAD_EXPORT int io_uring_enable_rings(struct io_uring *ring)
 PRELOAD_EXPORT int io_uring_resize_rings(struct io_uring *ring, struct io_uring_params *parameters)
 {
     struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
-    /* The new memory is known by another address. */
+    /* The new memory has another address. */
     if (record)
         uring_end(ring);
     int result = URING_REAL(io_uring_resize_rings)(ring, parameters);
@@ -184,7 +185,7 @@ PRELOAD_EXPORT int io_uring_resize_rings(struct io_uring *ring, struct io_uring_
     return result;
 }
 
-/* The number goes, the ring stays: ours for posting is made while there is one. */
+/* The number goes, the ring stays. So our ring for posting is made while there is a number. */
 PRELOAD_EXPORT int io_uring_close_ring_fd(struct io_uring *ring)
 {
     struct uring *record = ACTIVE() ? uring_get(ring) : NULL;
@@ -198,7 +199,7 @@ PRELOAD_EXPORT int io_uring_close_ring_fd(struct io_uring *ring)
 
 /* ---- submitting ---- */
 
-/* After the real submission of what was left: the sum, as if all had gone to the kernel. */
+/* After the real submission of what was left. Returns the sum, as if all had gone to the kernel. */
 static int submitted(struct uring *record, unsigned taken, int result)
 {
     if (result > 0)
@@ -208,7 +209,7 @@ static int submitted(struct uring *record, unsigned taken, int result)
     return (int)taken + result;
 }
 
-/* NULL: the call is not ours to change. */
+/* Returns NULL if the call must stay as it is. */
 static struct uring *begin_submit(struct io_uring *ring, unsigned *taken)
 {
     struct uring *record = uring_get(ring);
@@ -265,15 +266,15 @@ PRELOAD_EXPORT int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait
     default:
         break;
     }
-    /* As the kernel: who submitted something hears of that. */
+    /* As in the kernel: if something was submitted, the result says how much. */
     return result == 0 && waited < 0 ? waited : result;
 }
 
 /* ---- waiting ---- */
 
 /*
- * Waits as long as the requests in flight are all ours. True: the real function shall be called,
- * between uring_block_begin() and -end(), to find what is there or wait for the rest.
+ * Waits as long as all requests in flight are ours. True: call the real function, between
+ * uring_block_begin() and uring_block_end(), to find what is there or to wait for the rest.
  */
 static bool wait_ours(struct uring *record, struct io_uring *ring, unsigned wait_nr,
                       uint64_t deadline_ns)
@@ -367,7 +368,7 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_timeout(struct io_uring *ring,
     return waited < 0 ? waited : result;
 }
 
-/* The following wait in ways of their own: attendants complete what is ours meanwhile. */
+/* These wait in ways of their own. Meanwhile attendants complete our requests. */
 
 PRELOAD_EXPORT int io_uring_submit_and_wait_min_timeout(struct io_uring *ring,
                                                         struct io_uring_cqe **cqe, unsigned wait_nr,

@@ -1,19 +1,21 @@
 /*
  * io_uring behind the exported functions of liburing.
  *
- * The application's ring stays the kernel's own. Its inline functions fill SQEs in memory that the
- * kernel shares; nothing leaves before io_uring_submit() and its relatives, which are wrapped: they
- * take the SQEs of managed descriptors out of the queue (what was not yet flushed may be rearranged
- * freely) and give them to the engine. The results come back into the application's own completion
- * queue by IORING_OP_MSG_RING (Linux 5.18) from a small ring of ours: 0.28 us for one CQE, 0.12 us
- * each in a batch, measured on Linux 6.18. So user_data, order of arrival, overflow, eventfd, epoll
- * on the ring, waiting for both worlds at once, and rings shared with other processes are what the
- * kernel makes them, and everything that is not file I/O of ours is untouched. The other way, rings
- * in plain memory that only look like the kernel's, saves that system call and loses all this.
+ * The application's ring stays the kernel's own. liburing's inline functions fill SQEs in memory
+ * that the kernel shares. Nothing leaves before io_uring_submit() and its relatives, and these are
+ * wrapped. They take the SQEs of managed descriptors out of the queue and give them to the engine:
+ * what was not flushed yet may be rearranged freely.
  *
- * Seen are: liburing 2.0 and newer as a shared library. Not seen, and therefore refused by ENOSYS
- * when asked for through syscall(), are rings made by io_uring_setup() itself; a program that makes
- * the system call inline, or has liburing linked in statically, is the kernel's.
+ * The results come back into the application's own completion queue. A small ring of ours posts
+ * them by IORING_OP_MSG_RING (Linux 5.18). That takes 0.28 us for one CQE and 0.12 us each in a
+ * batch, measured on Linux 6.18. So the kernel still makes user_data, order of arrival, overflow,
+ * eventfd, epoll on the ring, waiting for both worlds, and rings shared with other processes. All
+ * that is not file I/O of ours is untouched. Rings in plain memory that only look like the kernel's
+ * would save that system call, and lose all this.
+ *
+ * Served are rings made by liburing 2.0 or newer as a shared library. A ring that io_uring_setup()
+ * makes is not seen; if it is asked for through syscall(), the answer is ENOSYS. A program that
+ * makes the system call inline, or has liburing linked in statically, is the kernel's.
  */
 #ifndef URING_H
 #define URING_H
@@ -24,8 +26,8 @@
 #include "preload/request.h"
 
 /*
- * liburing's struct io_uring as far as its inline functions have fixed it: the same from 2.0 on.
- * ring_mask and ring_entries as values came with 2.2; the pointers are always valid.
+ * The part of liburing's struct io_uring that its inline functions have fixed, since 2.0. Version
+ * 2.2 added ring_mask and ring_entries as values; the pointers are always valid.
  */
 struct uring_sq {
     unsigned *khead;
@@ -36,7 +38,7 @@ struct uring_sq {
     unsigned *kdropped;
     unsigned *array;
     struct io_uring_sqe *sqes;
-    unsigned sqe_head; /* flushed up to here: below it the kernel may look */
+    unsigned sqe_head; /* flushed up to here: the kernel may look below it */
     unsigned sqe_tail; /* filled up to here */
     size_t ring_size;
     void *ring_memory;
@@ -63,7 +65,7 @@ struct io_uring {
     int ring_fd;
 };
 
-/* Setup flags that change how the queues work, and are newer than <linux/io_uring.h> may be. */
+/* Setup flags that change how the queues work. <linux/io_uring.h> may be older than they are. */
 #define URING_REGISTERED_FD_ONLY (1U << 15)
 #define URING_CQE_MIXED          (1U << 18)
 
@@ -72,41 +74,42 @@ struct io_uring {
 enum { URING_POSTS = 64 }; /* a power of two */
 
 /*
- * The ring of ours from which CQEs are posted into one ring of the application. Owned by that
- * ring's record, whose lock guards it; made at the first managed request, once in each process.
+ * Our ring that posts CQEs into one ring of the application. It belongs to that ring's record, and
+ * the record's lock guards it. Each process makes it once, at the first managed request.
  */
 struct uring_post {
     bool opened;
     int fd;     /* our ring */
-    int target; /* a descriptor of ours for the application's ring, which may close its own */
+    int target; /* our descriptor for the application's ring; the application may close its own */
     void *memory;
     struct io_uring_sqe *sqes;
     size_t memory_size, sqes_size;
     unsigned *sq_tail, *cq_head, *cq_tail;
     struct io_uring_cqe *cqes;
     unsigned cq_mask;
-    unsigned queued;         /* in the submission queue, not yet given to the kernel */
-    unsigned tail;           /* ours of *sq_tail */
-    _Atomic unsigned posted; /* in all: counts as the tail of a completion queue does */
+    unsigned queued;         /* in the submission queue, not given to the kernel yet */
+    unsigned tail;           /* our copy of *sq_tail */
+    _Atomic unsigned posted; /* in all; it wraps around as a completion queue's tail does */
 };
 
-/* 0 or -errno. */
+/* open: 0 or -errno. */
 int uring_post_open(struct uring_post *post, int ring_fd);
 void uring_post_close(struct uring_post *post);
-/* Queues a CQE; sends all when the queue is full. */
+/* Queues a CQE. If the queue is full, sends all first. */
 void uring_post_add(struct uring_post *post, uint64_t user_data, int32_t result);
-/* In one system call. Never fails: what the kernel refuses for want of memory is tried again. */
+/* Sends all queued CQEs in one system call. Repeats what the kernel refuses for want of memory.
+ * Never fails. */
 void uring_post_send(struct uring_post *post);
-/* Has the kernel IORING_OP_MSG_RING? Asks it through any ring. */
+/* True if the kernel has IORING_OP_MSG_RING; any ring serves to ask. */
 bool uring_post_possible(int ring_fd);
 
 /* ---- rings (ring.c) ---- */
 
-/* A registered file: slot of the ring's table. */
+/* A registered file: a slot of the ring's table. */
 struct uring_slot {
-    struct file_open *open; /* NULL: not managed; else with a reference */
-    int fd;                 /* its number when it was registered */
-    bool lost;              /* of the parent, which had closed it: not served, nor the kernel's */
+    struct file_open *open; /* with a reference; NULL: not managed */
+    int fd;                 /* its descriptor at the time of registration */
+    bool lost; /* inherited, but the parent had closed it: neither we nor the kernel serve it */
 };
 
 /* A read or write in flight. */
@@ -118,49 +121,49 @@ struct uring_request {
 };
 
 /*
- * What is known of a ring of the application. Found by the address of its memory, so that the
- * application may move its struct io_uring. Never freed, used again. `lock` guards post, pool, and
- * the slots; it is held briefly, but for the system call that posts.
+ * What is known of a ring of the application. It is found by the address of the ring's memory, as
+ * the application may move its struct io_uring. It is never freed, but used again. `lock` guards
+ * post, pool, and slots; it is held briefly, but for the system call that posts.
  */
 struct uring {
     struct uring *next;      /* constant once linked */
     _Atomic(unsigned *) key; /* sq.khead; NULL: not in use */
-    struct io_uring made;    /* as it was when first seen: for rings known by number only */
+    struct io_uring made; /* a copy from when it was first seen; for rings known only by number */
     pthread_mutex_t lock;
     struct uring_post post;
     struct preload_pool pool;
     struct uring_slot *slots;
     unsigned slot_count;
     _Atomic bool has_slots;
-    _Atomic bool disabled;      /* IORING_SETUP_R_DISABLED, and not enabled yet */
-    _Atomic bool eventfd;       /* completions are announced */
-    _Atomic bool barrier;       /* the kernel was given a request with IOSQE_IO_DRAIN */
+    _Atomic bool disabled;      /* made with IORING_SETUP_R_DISABLED, and not enabled yet */
+    _Atomic bool eventfd;       /* an eventfd announces completions */
+    _Atomic bool barrier;       /* the kernel got a request with IOSQE_IO_DRAIN */
     _Atomic bool undrainable;   /* and one with IOSQE_CQE_SKIP_SUCCESS: it refuses the former */
-    _Atomic unsigned passed_by; /* completions of the kernel's by which the barrier is passed */
+    _Atomic unsigned passed_by; /* when the kernel has completed this many, the barrier is passed */
     _Atomic bool opened;        /* lane and post are ready */
     _Atomic unsigned passed;    /* SQEs that the kernel took */
-    _Atomic unsigned base;      /* tail of the completion queue when first seen by this process */
-    _Atomic bool inherited;     /* by fork, and nothing was submitted by this process yet */
-    _Atomic unsigned waiters;   /* threads that wait in the kernel */
-    _Atomic unsigned visits;    /* times that a thread drove the lane */
-    _Atomic unsigned drivers;   /* threads that drive it now */
-    unsigned visits_seen;       /* by the watcher, with requests in flight */
-    bool in_flight_seen;        /* by the watcher */
+    _Atomic unsigned base;      /* tail of the completion queue when this process first saw it */
+    _Atomic bool inherited;   /* inherited by fork(), and this process has submitted nothing yet */
+    _Atomic unsigned waiters; /* threads that wait in the kernel */
+    _Atomic unsigned visits;  /* times that a thread drove the lane */
+    _Atomic unsigned drivers; /* threads that drive it now */
+    unsigned visits_seen;     /* `visits` when the watcher saw requests in flight */
+    bool in_flight_seen;      /* the watcher saw requests in flight */
     struct async_lane *_Atomic lane; /* while opened */
 };
 
-/* The ring of this thread's io_uring call, while it drives: completions of it are then posted
- * together, by this thread. */
+/* The ring that this thread drives now, or submits to. This thread posts its completions
+ * together. */
 extern __thread struct uring *uring_driving;
 
-/* NULL: not known. No lock. */
+/* NULL: not known. They take no lock. */
 struct uring *uring_find(const struct io_uring *ring);
 struct uring *uring_find_fd(int ring_fd);
-/* Finds or makes; NULL: no memory. */
+/* Finds the record or makes it. NULL: no memory. */
 struct uring *uring_get(const struct io_uring *ring);
 /* Waits for the requests in flight, then forgets the ring. */
 void uring_end(const struct io_uring *ring);
-/* Makes lane and post ready. False: they cannot be, the reason was said on the log. */
+/* Makes lane and post ready. False: that failed, and the log has the reason. */
 bool uring_open(struct uring *record, int ring_fd);
 
 static inline unsigned uring_in_flight(struct uring *record)
@@ -173,32 +176,33 @@ static inline unsigned uring_ready(const struct io_uring *ring)
     return __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE) - *ring->cq.khead;
 }
 
-/* Before a submission: what processes before this one submitted to the ring is not counted. */
+/* Before a submission. Ignores what other processes submitted before this process used the ring. */
 void uring_count_anew(struct uring *record, const struct io_uring *ring);
 /* True if the kernel has nothing of this ring in flight, as far as can be counted. */
 bool uring_kernel_idle(struct uring *record, const struct io_uring *ring);
-/* By how many completions of the kernel's a request with IOSQE_IO_DRAIN is over that it gets after
- * `before` others of a submission; and are there as many? */
+/* uring_barrier_after() is for a request with IOSQE_IO_DRAIN that the kernel gets after `before`
+ * others of a submission. It returns how many completions of the kernel end that request.
+ * uring_barrier_passed() is true when there are as many. */
 unsigned uring_barrier_after(struct uring *record, const struct io_uring *ring, unsigned before);
 bool uring_barrier_passed(struct uring *record, const struct io_uring *ring);
 
-/* Around fork(): the child keeps the rings, not what is in flight. */
+/* Around fork(). The child keeps the rings, but not what is in flight. */
 void uring_fork_prepare(void);
 void uring_fork_parent(void);
 void uring_fork_child(void);
 
-/* What came of waiting. */
+/* The result of waiting. */
 enum uring_wait {
-    URING_READY,  /* as many CQEs as were asked for, or the time is over */
+    URING_READY,  /* as many CQEs are ready as were asked for, or the time is over */
     URING_KERNEL, /* wait in the kernel: whatever is in flight will be posted there */
     URING_SIGNAL  /* a handler ran */
 };
 
-/* Drives the ring's lane until `count` CQEs are ready, when nobody else can complete anything.
- * Outside of a critical section. */
+/* If nobody else can complete anything, drives the ring's lane until `count` CQEs are ready. Call
+ * it outside of critical sections. */
 enum uring_wait uring_wait(struct uring *record, const struct io_uring *ring, unsigned count,
                            uint64_t deadline_ns);
-/* Does what has arrived: before a look into the completion queue. */
+/* Before a look into the completion queue: receives what has arrived. */
 void uring_poll(struct uring *record, const struct io_uring *ring);
 /* Around a call that may block in the kernel until completions come. Attendants complete what is in
  * flight now, and what is submitted later. */
@@ -207,10 +211,10 @@ void uring_block_end(struct uring *record);
 
 /* ---- submission (submit.c) ---- */
 
-/* Takes the requests of managed descriptors out of the queue and starts them. Returns how many
- * SQEs are done with; the others are the kernel's. Outside of a critical section. */
+/* Takes the requests of managed descriptors out of the queue and starts them. Returns the number of
+ * SQEs that it took; all others are the kernel's. Call it outside of critical sections. */
 unsigned uring_dispatch(struct uring *record, struct io_uring *ring);
-/* For SQEs that were flushed without a call of ours: their files are handed to the kernel. */
+/* For SQEs that were flushed without a call of ours: demotes their files. */
 void uring_hand_over(struct uring *record);
 
 /* ---- what SQEs mean, and carrying one out at once (now.c) ---- */
@@ -218,56 +222,56 @@ void uring_hand_over(struct uring *record);
 enum uring_kind {
     URING_PASS,     /* names no file that could be ours, or does nothing to its data */
     URING_TRANSFER, /* reads and writes */
-    URING_AT_ONCE,  /* fsync and what else the engine does before it returns */
+    URING_AT_ONCE,  /* fsync and others: the engine does them before it returns */
     URING_COPY,     /* splice, tee */
     URING_NAME,     /* openat, statx: a path that may be below a mount */
     URING_TABLE,    /* changes the table of registered files */
-    URING_OTHER     /* of a managed file: the kernel's */
+    URING_OTHER     /* on a managed file: only the kernel can do it */
 };
 
 enum uring_kind uring_kind(const struct io_uring_sqe *sqe);
 bool uring_is_write(unsigned opcode);
 
-/* Copies what an SQE says of its memory, which the application may use again after
+/* Copies what an SQE says about its memory. The application may use the SQE again after
  * io_uring_submit(). 0 or -errno. */
 int uring_memory(struct preload_request *request, const struct io_uring_sqe *sqe);
 
-/* Is the source of a splice or tee managed? */
+/* True if the source of a splice or tee is managed. */
 bool uring_source_managed(struct uring *record, const struct io_uring_sqe *sqe);
 
 /*
- * The kernel is about to open a file by its name, or to look at it. One below a mount that it is to
- * open is moved to it before, as nobody adopts what it opens there. False: that cannot be, or it
- * would tell an old size.
+ * Before the kernel opens a file by its name, or looks at it. If it opens one below a mount, the
+ * file is demoted first, as nobody adopts a file that the kernel opens there. False: that failed,
+ * or the kernel would tell an old size.
  */
 bool uring_name_to_kernel(const struct io_uring_sqe *sqe);
 
-/* The kernel is about to change slots of the table. False: it must not, as a file that it would
- * have then stays the engine's. */
+/* Before the kernel changes slots of the table. False: it must not, as a file in it would stay the
+ * engine's. */
 bool uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe);
 
 /*
- * Carries an SQE out. `open`: its file, NULL for paths. Returns what its CQE shall hold, or
- * FILE_KERNEL. *complete is set to false if a transfer was short.
+ * Carries an SQE out. `open`: its file; NULL for paths. Returns the result for its CQE, or
+ * FILE_KERNEL. Sets *complete to false if a transfer was short.
  */
 ssize_t uring_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd, bool *complete);
 
 /* ---- registered files (files.c) ---- */
 
-/* After the kernel registered a table of `count` files (NULL: all empty), and so on; of a ring that
- * is NULL they do nothing. */
+/* After the kernel registered, updated or removed a table of `count` files. `files` NULL: all slots
+ * are empty. `record` NULL: these functions do nothing. */
 void uring_files_made(struct uring *record, const int *files, unsigned count);
 void uring_files_updated(struct uring *record, unsigned offset, const int *files, unsigned count);
 void uring_files_gone(struct uring *record);
-/* The file of a slot, with a reference; NULL: not managed. */
+/* The file of a slot, with a reference. NULL: not managed. */
 struct file_open *uring_files_get(struct uring *record, unsigned slot, int *fd);
 bool uring_files_managed(struct uring *record, unsigned slot);
 /* In the child of fork(). */
 void uring_files_child(struct uring *record);
 
-/* ---- who looks after requests that nobody waits for (watch.c) ---- */
+/* ---- care for requests that nobody waits for (watch.c) ---- */
 
-/* After a submission to a ring whose lane is not attended. */
+/* After a submission to a ring without attendants. */
 void uring_watch(struct uring *record);
 /* Calls visit() for every ring in use. */
 void uring_each(void (*visit)(struct uring *record, void *context), void *context);
@@ -280,24 +284,24 @@ long uring_enter(int fd, unsigned submit, unsigned complete, unsigned flags, con
                  size_t size);
 long uring_register(int fd, unsigned operation, const void *argument, unsigned count);
 
-/* Is this an address in liburing, whose functions call one another? */
+/* True for an address in liburing: its functions call one another. */
 bool uring_by_liburing(const void *return_address);
 
 /*
- * The real function, for a wrapper only. Where no liburing is loaded that comes after us the caller
- * is in a library that was loaded by dlopen() and brings liburing itself. Then it is that library's
- * own, and nothing of it is served: see preload/raw.c. Or, where files of such programs are served,
- * one that refuses: -ENOSYS.
+ * The real function; use it in wrappers only. Without a liburing that comes after us, the caller is
+ * in a library that dlopen() loaded and that brings its own liburing. Then it is that library's
+ * function, and none of its I/O is served: see preload/raw.c. If files of such programs are served,
+ * it is a function that returns -ENOSYS.
  */
 #define URING_REAL(name)                           \
     ((__typeof__(&name))uring_real(PRELOAD_##name, \
                                    __builtin_extract_return_addr(__builtin_return_address(0))))
 void *uring_real(enum preload_symbol symbol, const void *caller);
-/* Is there a liburing whose rings are served? */
+/* True if there is a liburing that is served. */
 bool uring_is_there(void);
-/* May the program have a ring that is not served? False, after a line on the log: it may not. */
+/* True if the program may have a ring that is not served. False: it may not; the log has a line. */
 bool uring_may_pass(void);
-/* Says on the log which liburing is in use; once. */
+/* Logs once which liburing is in use. */
 void uring_say_version(void);
 
 #endif

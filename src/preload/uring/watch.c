@@ -1,9 +1,9 @@
 /*
- * Who looks after requests that nobody waits for. As a rule the thread that waits on a ring drives
- * it. A program may also look at the completion queue in memory, or poll the ring's descriptor, and
- * of that no call tells us. So a thread looks every other millisecond, while requests are in flight
- * in rings without attendants: if none of their threads came by since the last look, the ring gets
- * attendants for good. It sleeps while there is nothing to watch.
+ * Cares for requests that nobody waits for. As a rule the thread that waits on a ring drives it.
+ * But a program may also look at the completion queue in memory, or poll the ring's descriptor, and
+ * no call tells us. So a thread looks every other millisecond while rings without attendants have
+ * requests in flight. If no thread of a ring came by since the last look, the ring gets attendants
+ * for good. The thread sleeps while there is nothing to watch.
  */
 #include <linux/futex.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void *watch(void *argument)
         if (idle < IDLE_LOOKS)
             continue;
         atomic_store(&state, ASLEEP);
-        uring_each(look, &busy); /* what was submitted before it could be seen */
+        uring_each(look, &busy); /* requests that were submitted before the state could be seen */
         while (!busy && atomic_load(&state) == ASLEEP)
             sys_futex(&state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL);
         atomic_store(&state, AWAKE);
