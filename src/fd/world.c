@@ -40,7 +40,7 @@ enum {
     DIRTY_MS = 10000 /* for who can send where this process cannot */
 };
 
-unsigned fd_world_abroad_ms = 3000, file_world_unasked_ms = 5000;
+unsigned fd_world_abroad_ms = 3000, fd_world_unasked_ms = 5000;
 
 static const char other_process[] = "another process uses the kernel for it";
 
@@ -318,7 +318,7 @@ static int finish_way(struct mount *mount, const struct rpc_auth *auth, struct l
         async_attend_all(); /* the writes in flight may be those of this process */
         ledger_file_await_writes(file);
     }
-    for (unsigned i = 0; i < file_world_unasked_ms && !auth && ledger_file_uncommitted(file) > 0;
+    for (unsigned i = 0; i < fd_world_unasked_ms && !auth && ledger_file_uncommitted(file) > 0;
          i += 10) {
         (void)others_are_needed(file, &asked);
         sys_nanosleep_ms(10);

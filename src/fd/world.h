@@ -6,7 +6,7 @@
 
 /* How long who is abroad (net_server_is_abroad()), or cannot ask the server, waits until others
  * have sent and committed what they wrote. Tests change it. */
-extern unsigned fd_world_abroad_ms, file_world_unasked_ms;
+extern unsigned fd_world_abroad_ms, fd_world_unasked_ms;
 
 /* Moves the file to the kernel's world: see fd_demote(). The caller is not between enter and
  * leave. -ENONET: it stays here, as this process is abroad (net_server_is_abroad()) and others have

@@ -270,7 +270,7 @@ SCENE_TEST(what_may_yet_arrive_is_waited_for)
 static void opens_it_to_write(int expected)
 {
     char path[SCENE_PATH];
-    file_world_unasked_ms = 0;
+    fd_world_unasked_ms = 0;
     scene_file_path(path, "f");
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     CHECK(fd >= 0);

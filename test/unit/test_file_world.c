@@ -234,7 +234,7 @@ static void has_it_committed(void)
 {
     struct ledger_file file;
     uint32_t cursor = 0;
-    file_world_unasked_ms = 100; /* nobody does so here */
+    fd_world_unasked_ms = 100; /* nobody does so here */
     CHECK(!file_is_managed(engine_open("f", O_RDWR)));
     CHECK(ledger_uncommitted_next(&cursor, 0, true, &file));
 }
