@@ -140,6 +140,8 @@ static int flush_output(int status)
     return status;
 }
 
+#define NAMES "run, check, stat, top, path, flush, fence, report, exporter and agent"
+
 static int run(int argc, char **argv)
 {
     struct request request = {0};
@@ -151,16 +153,11 @@ static int run(int argc, char **argv)
         return CMD_FINE;
     }
     if (optind == argc)
-        return cmd_usage_error(
-            NULL,
-            "which command? There are run, check, stat, top, path, flush, fence, report and agent");
+        return cmd_usage_error(NULL, "which command? There are " NAMES);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (strcmp(argv[optind], commands[i]->name) == 0)
             return commands[i]->run(argc - optind, argv + optind);
-    return cmd_usage_error(
-        NULL,
-        "'%s' is no command; there are run, check, stat, top, path, flush, fence, report and agent",
-        argv[optind]);
+    return cmd_usage_error(NULL, "'%s' is no command; there are " NAMES, argv[optind]);
 }
 
 int main(int argc, char **argv)
