@@ -6,7 +6,7 @@
 #include "io/io.h"
 #include "mount/mount.h"
 #include "ledger/cache.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/world.h"
 #include "stats/count.h"
 #include "sys/critical.h"
