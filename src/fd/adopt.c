@@ -30,7 +30,7 @@
 #include "durable/stray.h"
 #include "durable/versions.h"
 #include "fd/world.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "stats/count.h"
 #include "sys/critical.h"
 #include "sys/fd.h"

@@ -13,7 +13,7 @@
 #include "mount/lease.h"
 #include "mount/mount.h"
 #include "ledger/cache.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/world.h"
 #include "mount/places.h"
 #include "stats/count.h"
