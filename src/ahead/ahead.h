@@ -16,11 +16,6 @@
 #include "ledger/attributes.h"
 #include "sys/sys.h"
 
-/* Is the file read as through the page cache, and may be read ahead? */
-static inline bool ahead_allowed(const struct file_open *open)
-{
-    return atomic_load_explicit(&open->ahead.allowed, memory_order_relaxed);
-}
 /* Where it is noted that a read ended at `offset`. */
 static inline unsigned ahead_place(uint64_t offset)
 {
@@ -81,15 +76,6 @@ struct ahead_gift {
 void ahead_read(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                 uint64_t offset, struct ahead_gift *gift);
 
-/* After a READ that was sent at `asked_ns`: what came with the answer tells whether others changed
- * the file since the stamp was taken. */
-void ahead_told(struct file_inode *inode, const struct ledger_stamp *stamp, uint64_t asked_ns,
-                uint64_t offset, const struct nfs_transfer *transfer);
-
-/* The answer of a READ may also tell where the file ends: then that is known, until somebody of
- * this host changes or opens the file, and as long as bytes that were fetched may be given out. */
-void ahead_note_end(struct file_open *open, const struct ledger_stamp *stamp, uint64_t asked_ns,
-                    uint64_t offset, const struct nfs_transfer *transfer);
 /* Is it known that there is nothing at `offset`? */
 bool ahead_ends(struct file_open *open, uint64_t offset);
 

@@ -3,13 +3,13 @@
  * (short replies, JUKEBOX, errors, a restarted server) makes a request "troubled": it is carried
  * out from the start by the synchronous code, in a thread that may wait.
  */
-#include "ahead/ahead.h"
 #include "file/attributes.h"
 #include "file/inode.h"
 #include "file/table.h"
 #include "io/io.h"
 #include "async/lane.h"
 #include "file/upper.h"
+#include "io/told.h"
 #include "mount/mounts.h"
 #include "net/pool.h"
 #include "stats/count.h"
@@ -78,8 +78,8 @@ static bool settle_read(struct async_request *request)
         stats_file_read(request->open->stats, transfer.length,
                         request->call.answered_ns - request->call.sent_ns);
     else
-        ahead_told(inode, &request->stamp, request->call.sent_ns, (uint64_t)request->offset,
-                   &transfer);
+        io_told(inode, &request->stamp, request->call.sent_ns, (uint64_t)request->offset,
+                &transfer);
     request->result = (ssize_t)transfer.length;
     return true;
 }

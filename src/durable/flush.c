@@ -6,7 +6,6 @@
 #include "durable/sync.h"
 #include "mount/vouch.h"
 #include "durable/behind.h"
-#include "io/cache.h"
 #include "durable/commit.h"
 #include "file/pages.h"
 #include "durable/runs.h"
@@ -93,6 +92,18 @@ static void end_badly(struct flushing *flushing, struct durable_run *run, int re
         flushing->result = error;
 }
 
+/* The server has what the ledger has of this write, taken from it at `stamp`: the host keeps it. */
+static void keep(struct ledger_file *file, const struct ledger_write *write,
+                 const struct ledger_stamp *stamp)
+{
+    struct iovec kept[LEDGER_WRITE_VECTORS];
+    if (mount_tunables.read_cache_max == 0 || mount_tunables.actimeo == 0 ||
+        stamp->generation == 0 || !ledger_cache_is_there() || write->length == 0)
+        return;
+    ledger_write_data(write, 0, write->length, kept);
+    ledger_cache_keep(file, stamp, write->offset, kept, write->length);
+}
+
 static void end(struct durable_runs *runs, struct durable_run *run, int result,
                 struct ledger_ending *ending)
 {
@@ -105,7 +116,7 @@ static void end(struct durable_runs *runs, struct durable_run *run, int result,
     }
     stats_add(&stats_own->counters.gathered_writes, 1);
     stats_add(&stats_own->counters.gathered_bytes, write->length);
-    io_cache_wrote(runs->c->to.entry, write, &run->stamp); /* while the bytes are there */
+    keep(runs->c->to.entry, write, &run->stamp); /* while the bytes are there */
     ledger_writes_end(ending, 1);
 }
 

@@ -6,7 +6,7 @@
 #include "file/flags.h"
 #include "file/inode.h"
 #include "io/io.h"
-#include "io/read.h"
+#include "ahead/buffered.h"
 #include "io/write.h"
 #include "sys/sys.h"
 
@@ -68,7 +68,7 @@ at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count
           ssize_t (*transfer)(struct file_open *, int, const struct iovec *, int, off_t, int))
 {
     struct moved moved;
-    bool reads = transfer == io_preadv;
+    bool reads = transfer == ahead_preadv;
     ssize_t length = file_total_length(vectors, count);
     if (length < 0)
         return length;
@@ -92,7 +92,7 @@ at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count
 
 ssize_t fd_readv(struct file_open *open, int fd, const struct iovec *vectors, int count, int flags)
 {
-    return at_offset(open, fd, vectors, count, flags, io_preadv);
+    return at_offset(open, fd, vectors, count, flags, ahead_preadv);
 }
 
 ssize_t fd_writev(struct file_open *open, int fd, const struct iovec *vectors, int count, int flags)

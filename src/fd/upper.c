@@ -3,7 +3,7 @@
 #include "async/async.h"
 #include "ahead/fetched.h"
 #include "fd/world.h"
-#include "io/read.h"
+#include "ahead/buffered.h"
 
 const struct file_upper file_upper = {
     .help = async_help,
@@ -13,5 +13,5 @@ const struct file_upper file_upper = {
     .demote = fd_world_demote,
     .follow = fd_world_follow,
     .closed = ahead_close,
-    .preadv = io_preadv,
+    .preadv = ahead_preadv,
 };

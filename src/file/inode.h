@@ -109,6 +109,12 @@ struct file_open {
     struct file_seen_page *seen_page; /* under file_lock */
 };
 
+/* Is the file read as through the page cache, and may be read ahead? Not with O_DIRECT. */
+static inline bool file_is_buffered(const struct file_open *open)
+{
+    return atomic_load_explicit(&open->ahead.allowed, memory_order_relaxed);
+}
+
 /* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */
 extern pthread_mutex_t file_lock;
 

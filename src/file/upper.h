@@ -31,7 +31,7 @@ struct file_upper {
     /* Nobody has the open file any more: what was read ahead for it goes. */
     void (*closed)(struct file_open *open);
     /* A read through the page cache's promises, of a request that is not one READ. As
-     * io_preadv().
+     * ahead_preadv().
      */
     ssize_t (*preadv)(struct file_open *open, int fd, const struct iovec *vectors, int count,
                       off_t offset, int flags);

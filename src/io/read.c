@@ -1,6 +1,4 @@
 /* Reading. */
-#include "ahead/ahead.h"
-#include "io/cache.h"
 #include "durable/commit.h"
 #include "durable/flush.h"
 #include "file/attributes.h"
@@ -8,7 +6,7 @@
 #include "file/inode.h"
 #include "io/io.h"
 #include "file/renew.h"
-#include "io/read.h"
+#include "io/told.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
 #include "ledger/stamp.h"
@@ -161,8 +159,8 @@ static bool settle(struct reading *r, ssize_t *result)
         break;
     }
     if (r->buffered) {
-        ahead_told(inode, r->stamp, transfer->sent_ns, r->offset, transfer);
-        ahead_note_end(r->open, r->stamp, transfer->sent_ns, r->offset, transfer);
+        io_told(inode, r->stamp, transfer->sent_ns, r->offset, transfer);
+        io_note_end(r->open, r->stamp, transfer->sent_ns, r->offset, transfer);
     }
     if (transfer->length != r->certain) /* the next read shall know better */
         file_inode_attributes(inode, r->open->auth, &attributes);
@@ -181,7 +179,7 @@ ssize_t io_read_at(struct file_open *open, const struct iovec *vectors, int coun
                         .count = count,
                         .offset = (uint64_t)offset,
                         .length = length,
-                        .buffered = ahead_allowed(open),
+                        .buffered = file_is_buffered(open),
                         .stamp = &stamp,
                         .transfer = &transfer};
     uint64_t waited_ns = 0; /* for the server */
@@ -193,40 +191,6 @@ ssize_t io_read_at(struct file_open *open, const struct iovec *vectors, int coun
     }
     if (result >= 0)
         stats_file_read(open->stats, (uint64_t)result, waited_ns);
-    return result;
-}
-
-/* As io_read_at(), with what was read ahead first. */
-static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors, int count,
-                             size_t length, uint64_t offset)
-{
-    struct iovec own[RPC_VECTORS_MAX];
-    struct ahead_gift ahead = {.length = 0};
-    if (ahead_ends(open, offset)) {
-        stats_file_read(open->stats, 0, 0);
-        return 0;
-    }
-    ssize_t cached = io_cache_read(open, vectors, count, length, offset);
-    if (cached != -EAGAIN)
-        return cached;
-    if (ahead_wants(open, offset) && count <= RPC_VECTORS_MAX)
-        ahead_read(open, vectors, count, length, offset, &ahead);
-    if (ahead.length > 0)
-        stats_file_read(open->stats, ahead.length, 0);
-    if (ahead.length == 0 && ahead.error != 0)
-        return ahead.error;
-    ssize_t rest = 0;
-    if (ahead.length > 0 && ahead.length < length) {
-        count = rpc_vectors_slice(vectors, count, ahead.length, length - ahead.length, own);
-        vectors = own;
-    }
-    if (ahead.error == 0 && ahead.length < length)
-        rest = io_cache_fill(open, vectors, count, length - ahead.length, offset + ahead.length);
-    if (rest < 0 && (ahead.length == 0 || file_is_for_kernel(rest)))
-        return rest;
-    ssize_t result = (ssize_t)ahead.length + (rest > 0 ? rest : 0);
-    if (result > 0 && !ahead.stream)
-        ahead_note(open, offset, offset + (uint64_t)result);
     return result;
 }
 
@@ -245,19 +209,4 @@ ssize_t io_read_check(const struct file_open *open, const struct iovec *vectors,
     int result =
         length > 0 ? file_check_flags(flags) : 0; /* without bytes the kernel asks nothing */
     return result < 0 ? result : length;
-}
-
-ssize_t io_preadv(struct file_open *open, int fd, const struct iovec *vectors, int count,
-                  off_t offset, int flags)
-{
-    (void)fd;
-    ssize_t length = io_read_check(open, vectors, count, offset, flags);
-    if (length <= 0)
-        return length;
-    if (!file_inode_enter(open->inode))
-        return FILE_KERNEL;
-    ssize_t result = ahead_allowed(open)
-                         ? read_buffered(open, vectors, count, (size_t)length, (uint64_t)offset)
-                         : io_read_at(open, vectors, count, (size_t)length, offset);
-    return file_finish_call(open, result);
 }

@@ -3,7 +3,7 @@
 
 #include "fd/offset.h"
 #include "fd/stat.h"
-#include "io/read.h"
+#include "ahead/buffered.h"
 #include "io/write.h"
 #include "preload/preload.h"
 
@@ -98,7 +98,7 @@ PRELOAD_EXPORT ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        PRELOAD_RETURN_IF_SERVED(managed_at(io_preadv, fd, &vector, 1, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(ahead_preadv, fd, &vector, 1, offset, 0));
     }
     return PRELOAD_REAL(pread)(fd, buffer, size, offset);
 }
@@ -136,7 +136,7 @@ PRELOAD_EXPORT ssize_t writev(int fd, const struct iovec *vectors, int count)
 PRELOAD_EXPORT ssize_t preadv(int fd, const struct iovec *vectors, int count, off_t offset)
 {
     if (preload_managed(fd))
-        PRELOAD_RETURN_IF_SERVED(managed_at(io_preadv, fd, vectors, count, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(ahead_preadv, fd, vectors, count, offset, 0));
     return PRELOAD_REAL(preadv)(fd, vectors, count, offset);
 }
 
@@ -154,7 +154,7 @@ PRELOAD_EXPORT ssize_t preadv2(int fd, const struct iovec *vectors, int count, o
     if (preload_managed(fd))
         PRELOAD_RETURN_IF_SERVED(offset == -1
                                      ? managed(fd_readv, fd, vectors, count, flags)
-                                     : managed_at(io_preadv, fd, vectors, count, offset, flags));
+                                     : managed_at(ahead_preadv, fd, vectors, count, offset, flags));
     return PRELOAD_REAL(preadv2)(fd, vectors, count, offset, flags);
 }
 

@@ -7,7 +7,7 @@
 #include "fd/truncate.h"
 #include "fd/world.h"
 #include "file/table.h"
-#include "io/read.h"
+#include "ahead/buffered.h"
 #include "io/write.h"
 
 /* ---- files, as a program under the face would use them; errors are -errno ---- */
@@ -70,7 +70,7 @@ static ssize_t engine_transfer(int fd, bool write, const struct iovec *vectors, 
     struct file_open *open = engine_begin(fd);
     if (open)
         result = write ? io_pwritev(open, fd, vectors, count, offset, flags)
-                       : io_preadv(open, fd, vectors, count, offset, flags);
+                       : ahead_preadv(open, fd, vectors, count, offset, flags);
     engine_end(open);
     if (result != FILE_KERNEL)
         return result;

@@ -6,7 +6,7 @@
 
 #include "durable/fsync.h"
 #include "file/table.h"
-#include "io/read.h"
+#include "ahead/buffered.h"
 #include "io/write.h"
 #include "preload/posix_aio/posix_aio.h"
 #include "sys/thread.h"
@@ -26,7 +26,7 @@ static void carry_out(struct posix_aio_request *request)
         if (file->operation == ASYNC_SYNC)
             result = durable_fsync(file->open, preload_request_fd(&request->base));
         else
-            result = (file->operation == ASYNC_READ ? io_preadv : io_pwritev)(
+            result = (file->operation == ASYNC_READ ? ahead_preadv : io_pwritev)(
                 file->open, file->fd, file->vectors, file->count, file->offset, 0);
         file_put(file->open);
     }

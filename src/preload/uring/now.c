@@ -8,7 +8,7 @@
 #include "fd/truncate.h"
 #include "fd/world.h"
 #include "file/table.h"
-#include "io/read.h"
+#include "ahead/buffered.h"
 #include "io/write.h"
 #include "preload/uring/uring.h"
 
@@ -274,7 +274,7 @@ static ssize_t transfer(const struct io_uring_sqe *sqe, struct file_open *open, 
     if (offset < -1)
         return -EINVAL;
     if (offset >= 0)
-        return (write ? io_pwritev : io_preadv)(open, fd, memory->vectors, memory->count, offset,
+        return (write ? io_pwritev : ahead_preadv)(open, fd, memory->vectors, memory->count, offset,
                                                 flags);
     /* The kernel's descriptor has the offset, so it must still be there. */
     struct file_open *named = file_get(fd);

@@ -1,4 +1,4 @@
-#include "io/cache.h"
+#include "ahead/cache.h"
 
 #include "ahead/ahead.h"
 #include "file/attributes.h"
@@ -12,7 +12,7 @@ enum { LENGTH_MAX = 256 << 10 }; /* of a read: for longer ones a round trip is l
 
 static bool is_on(const struct file_open *open, size_t length)
 {
-    return mount_tunables.read_cache_max > 0 && length <= LENGTH_MAX && ahead_allowed(open);
+    return mount_tunables.read_cache_max > 0 && length <= LENGTH_MAX && file_is_buffered(open);
 }
 
 /* So much of [offset, offset + length) is a whole answer, if `had` bytes of it are there. */
@@ -41,8 +41,8 @@ static bool is_good(struct file_open *open, const struct ledger_stamp *stamp, ui
     return state == LEDGER_CACHE_GOOD;
 }
 
-ssize_t io_cache_read(struct file_open *open, const struct iovec *vectors, int count, size_t length,
-                      uint64_t offset)
+ssize_t ahead_cache_read(struct file_open *open, const struct iovec *vectors, int count,
+                         size_t length, uint64_t offset)
 {
     struct ledger_stamp stamp;
     struct file_inode *inode = open->inode;
@@ -73,8 +73,8 @@ ssize_t io_cache_read(struct file_open *open, const struct iovec *vectors, int c
 
 /* The server's bytes come into memory that nobody else writes, for the sake of all who will read
  * them there. */
-ssize_t io_cache_fill(struct file_open *open, const struct iovec *vectors, int count, size_t length,
-                      uint64_t offset)
+ssize_t ahead_cache_fill(struct file_open *open, const struct iovec *vectors, int count,
+                         size_t length, uint64_t offset)
 {
     struct ledger_file *file = &open->inode->entry;
     struct ledger_stamp stamp;
@@ -93,15 +93,4 @@ ssize_t io_cache_fill(struct file_open *open, const struct iovec *vectors, int c
     }
     sys_free(bytes);
     return result;
-}
-
-void io_cache_wrote(struct ledger_file *file, const struct ledger_write *write,
-                    const struct ledger_stamp *stamp)
-{
-    struct iovec kept[LEDGER_WRITE_VECTORS];
-    if (mount_tunables.read_cache_max == 0 || mount_tunables.actimeo == 0 ||
-        stamp->generation == 0 || !ledger_cache_is_there() || write->length == 0)
-        return;
-    ledger_write_data(write, 0, write->length, kept);
-    ledger_cache_keep(file, stamp, write->offset, kept, write->length);
 }
