@@ -5,7 +5,6 @@
  */
 #include "ahead/ahead.h"
 #include "file/attributes.h"
-#include "file/inode.h"
 #include "io/io.h"
 #include "async/lane.h"
 #include "file/upper.h"

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "file/attributes.h"
 #include "io/io.h"
 #include "durable/rewrite.h"
 #include "durable/runs.h"
