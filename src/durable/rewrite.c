@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "durable/operation.h"
 #include "file/attributes.h"
 #include "durable/rewrite.h"
 #include "durable/runs.h"

@@ -152,11 +152,10 @@ send_many(struct durable_runs *source, struct durable_run *first, struct durable
 /* What is in flight may be this thread's own to bring to its end. */
 static int first_run(struct durable_runs *source, bool wait, struct durable_run *run)
 {
+    bool sleep = false;
     int result;
-    while ((result = source->next(source, false, run)) == -EAGAIN && wait) {
-        if (!file_upper.help(NULL))
-            return source->next(source, true, run);
-    }
+    while ((result = source->next(source, sleep, run)) == -EAGAIN && wait)
+        sleep = !file_upper.help(NULL);
     return result;
 }
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/attributes.h"
 #include "file/inode.h"
 #include "mount/key.h"
 #include "file/loss.h"

@@ -2,6 +2,7 @@
 #include "io/told.h"
 
 #include "file/attributes.h"
+#include "file/renew.h"
 #include "ledger/attributes.h"
 #include "ledger/cache.h"
 

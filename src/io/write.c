@@ -8,7 +8,6 @@
 #include "durable/commit.h"
 #include "durable/flush.h"
 #include "file/attributes.h"
-#include "file/inode.h"
 #include "io/io.h"
 #include "file/pages.h"
 #include "file/renew.h"
