@@ -1,11 +1,15 @@
-/* What a thread counts together: amounts are kept, and entered at the end. */
+/*
+ * What a thread counts between stats_together_begin() and stats_together_end(): amounts are kept,
+ * and entered at the end.
+ */
 #include "stats/count.h"
 #include "stats/segment.h"
 
-/* What this thread has counted and not entered yet. */
+/* What this thread counted and did not enter yet. */
 struct amount {
     struct amount_of {
-        uint64_t *counter, *sum, *time; /* where it is entered; NULL: not at all */
+        uint64_t *counter, *sum,
+            *time; /* where it is entered; `counter` NULL: it counts no times */
     } of;
     uint64_t times, bytes, ns;
 };
@@ -28,7 +32,7 @@ static void amount_end(struct amount *amount)
     amount->times = amount->bytes = amount->ns = 0;
 }
 
-/* Counts one thing, of `bytes` and `ns`, in `to`. */
+/* Counts one event with `bytes` and `ns` in `to`. */
 static inline void amount_add(struct amount *amount, const struct amount_of *to, uint64_t bytes,
                               uint64_t ns)
 {
