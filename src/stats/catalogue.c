@@ -268,7 +268,7 @@ const char *stats_operation_name(unsigned operation)
 const char *stats_state_name(uint32_t state)
 {
     static const char *const names[] = {
-        [DIRECTNFS_CHANNEL_DOWN] = "down",      [DIRECTNFS_CHANNEL_UP] = "up",
+        [DIRECTNFS_CHANNEL_DOWN] = "down",       [DIRECTNFS_CHANNEL_UP] = "up",
         [DIRECTNFS_CHANNEL_PROBING] = "unused", [DIRECTNFS_CHANNEL_OFFLINE] = "offline",
         [DIRECTNFS_CHANNEL_SILENT] = "silent",
     };

@@ -39,10 +39,8 @@ struct stats_agent {
     uint64_t since_ns; /* CLOCK_REALTIME, when it was ready */
     uint32_t watched;  /* processes that it watches */
     uint64_t unsent;   /* unsent bytes that dead processes left to it, in all files */
-    uint64_t
-        strays; /* unsent bytes that dead processes left to no agent: to be proven, or set aside */
-    char lack[120]; /* why a process cannot leave writes behind, in words; empty: no process says so
-                     */
+    uint64_t strays;   /* unsent bytes that they left to no agent: to be proven, or set aside */
+    char lack[120];    /* why a process cannot leave writes behind, in words; empty: none says so */
 };
 
 /* Data that was set aside in a run directory: see run/strays.h. */
@@ -67,9 +65,8 @@ struct stats_snapshot {
     unsigned count;
     struct directnfs_stats **processes; /* those that run, by pid */
     unsigned ended_count;
-    struct directnfs_stats *
-        *ended;           /* for each user the sum of its processes that ended, see stats.h */
-    uint64_t uncommitted; /* bytes in all files */
+    struct directnfs_stats **ended; /* for each user, the sum of ended processes: see stats.h */
+    uint64_t uncommitted;           /* bytes in all files */
     unsigned uncommitted_count;
     struct stats_uncommitted *uncommitted_files;
     uint64_t unsent; /* part of `uncommitted` that is not sent */

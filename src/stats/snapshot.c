@@ -80,8 +80,7 @@ static int add_segment(void *argument, const char *name, const struct run_identi
     }
     if (process && error == -E2BIG)
         reading->left_out++;
-    else if (error != -ENOENT &&
-             !(process && error == -EAGAIN)) /* it has just ended, or is just starting */
+    else if (error != -ENOENT && !(process && error == -EAGAIN)) /* just ended, just starting */
         add_unusable(snapshot, name, error);
     stats_release(stats);
     return 0;

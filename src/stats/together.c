@@ -8,8 +8,7 @@
 /* What this thread counted and did not enter yet. */
 struct amount {
     struct amount_of {
-        uint64_t *counter, *sum,
-            *time; /* where it is entered; `counter` NULL: it counts no times */
+        uint64_t *counter, *sum, *time; /* where it is entered; NULL: not at all */
     } of;
     uint64_t times, bytes, ns;
 };
