@@ -142,9 +142,8 @@ struct net_path *net_balance(struct net_server *server, size_t bytes, const uint
         uint64_t waiting =
             atomic_load_explicit(&path->load.outstanding_bytes, memory_order_relaxed) +
             (held ? held[i] : 0);
-        /*
-         * In nanoseconds times UNIT. If nothing is known it is 1 for a byte, so that bytes decide.
-         */
+        /* In nanoseconds times UNIT. If nothing is known it is 1 for a byte, so that bytes
+         * decide. */
         uint64_t time = (waiting + bytes + OVERHEAD) * (believed_service(path, best, now_ns) + 1);
         if (!chosen || time < least) {
             chosen = path;

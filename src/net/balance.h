@@ -1,14 +1,11 @@
-/*
- * Which path the next call takes, and what the calls on a path tell of its load: see balance.c.
- */
+/* Which path the next call takes, and what the calls on a path tell of its load: see balance.c. */
 #ifndef NET_BALANCE_H
 #define NET_BALANCE_H
 
 #include "net/net.h"
 
-/*
- * The policy: the usable path for a call of `bytes`. NULL: none is. `held`: see net_path_choose().
- */
+/* The policy: the usable path for a call of `bytes`. NULL: none is. `held`: see
+ * net_path_choose(). */
 struct net_path *net_balance(struct net_server *server, size_t bytes, const uint64_t *held);
 
 /* A call that carries `bytes` goes to this channel; or it is off the channel, answered or not. */

@@ -1,6 +1,4 @@
-/*
- * Addresses of a path, and the sockets between them.
- */
+/* Addresses of a path, and the sockets between them. */
 #ifndef NET_CONNECT_H
 #define NET_CONNECT_H
 

@@ -1,6 +1,4 @@
-/*
- * A server that answers on some connections, and is silent on further ones: see fewer.c.
- */
+/* A server that answers on some connections, and is silent on further ones: see fewer.c. */
 #ifndef NET_FEWER_H
 #define NET_FEWER_H
 

@@ -1,6 +1,4 @@
-/*
- * Which paths of a server are fit for use, and what changes that: see health.c.
- */
+/* Which paths of a server are fit for use, and what changes that: see health.c. */
 #ifndef NET_HEALTH_H
 #define NET_HEALTH_H
 
@@ -31,9 +29,8 @@ void net_server_want_more(struct net_server *server);
 void net_server_look_offline(struct net_server *server);
 /* Closes idle connections of offline paths, if any are open. False: some are in use. */
 bool net_server_drain(struct net_server *server);
-/*
- * True once in `interval_s` for the whole server, in all processes. This limits what the log says.
- */
+/* True once in `interval_s` for the whole server, in all processes. This limits what the log
+ * says. */
 bool net_server_may_say(struct net_server *server, unsigned interval_s);
 
 /* Shows in the statistics the path's state, and why it is or was so. */

@@ -113,9 +113,8 @@ int net_server_create(const struct net_server_options *options, const struct net
 
 /* ---- choosing ---- */
 
-/*
- * A server may limit connections: a channel that it refused, or silences, is not used for a while.
- */
+/* A server may limit connections: a channel that it refused, or silences, is not used for a
+ * while. */
 static bool channel_failed(const struct net_channel *channel)
 {
     uint64_t failed_ns = atomic_load_explicit(&channel->failed_ns, memory_order_relaxed);

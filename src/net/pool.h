@@ -1,6 +1,4 @@
-/*
- * Servers come and go, with their channels. A channel is chosen for a call, and connected.
- */
+/* Servers come and go, with their channels. A channel is chosen for a call, and connected. */
 #ifndef NET_POOL_H
 #define NET_POOL_H
 

@@ -1,6 +1,4 @@
-/*
- * When ports below 1024 are short: see ports.c.
- */
+/* When ports below 1024 are short: see ports.c. */
 #ifndef NET_PORTS_H
 #define NET_PORTS_H
 
@@ -19,9 +17,8 @@ static inline bool net_server_lacks_port(const struct net_server *server)
  * connections of this server are closed from now on. */
 void net_ports_tried(struct net_server *server, unsigned tried);
 
-/*
- * No port below 1024 is left: may another one be used? Asks the server, at most every half minute.
- */
+/* No port below 1024 is left: may another one be used? Asks the server, at most every half
+ * minute. */
 bool net_ports_take_any(struct net_path *path);
 
 /* To be called before the server is destroyed: waits for the thread. */

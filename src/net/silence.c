@@ -16,9 +16,7 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-#define HEARD_NS                                                                     \
-    UINT64_C(1000000000) /* options.heard() is told so often that a path is answered \
-                          */
+#define HEARD_NS UINT64_C(1000000000) /* so often options.heard() is told */
 
 enum { SAY_EVERY_S = 60, SUBJECT_MAX = 300 };
 
@@ -40,9 +38,8 @@ static uint64_t oldest_of(const struct net_path *path, unsigned *calls)
     return oldest_ns;
 }
 
-/*
- * May the log say that the server is silent, or answers? Once a minute, or if it said the opposite.
- */
+/* May the log say that the server is silent, or answers? Once a minute, or if it said the
+ * opposite. */
 static bool may_say(const struct net_server *server, bool silent)
 {
     char subject[SUBJECT_MAX], opposite[SUBJECT_MAX];

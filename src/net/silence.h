@@ -1,6 +1,4 @@
-/*
- * Calls that wait long, and silent paths: found, shown and told. See silence.c.
- */
+/* Calls that wait long, and silent paths: found, shown and told. See silence.c. */
 #ifndef NET_SILENCE_H
 #define NET_SILENCE_H
 

@@ -1,6 +1,4 @@
-/*
- * How a server is called: as which user, from which ports, and over which single path.
- */
+/* How a server is called: as which user, from which ports, and over which single path. */
 #ifndef REACH_SERVER_H
 #define REACH_SERVER_H
 

@@ -220,9 +220,8 @@ void run_visit(int run)
 
 /* ---- who uses it ---- */
 
-/*
- * The mark is a lock on a byte of the directory above. On a directory only read locks are possible.
- */
+/* The mark is a lock on a byte of the directory above. On a directory only read locks are
+ * possible. */
 static struct flock mark_of(short type, const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ run_owner();

@@ -20,9 +20,8 @@ enum { RUN_FACT_KEY = 544, RUN_FACT_VALUE = 448 };
 bool run_fact_get(const void *key, size_t key_size, void *value, size_t value_size,
                   uint64_t *told_ns);
 
-/*
- * Puts a fact in the place of the one with this key. Does nothing if the run directory has no room.
- */
+/* Puts a fact in the place of the one with this key. Does nothing if the run directory has no
+ * room. */
 void run_fact_put(const void *key, size_t key_size, const void *value, size_t value_size);
 
 /* Removes the fact for this key. */

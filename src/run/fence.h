@@ -34,9 +34,8 @@ void run_fence_drop(int fd);
  * moment? */
 bool run_fence_is_shortage(int error);
 
-/*
- * Reads a locked file. NONE if it makes no sense; UNKNOWN if this boot cannot be told from others.
- */
+/* Reads a locked file. NONE if it makes no sense; UNKNOWN if this boot cannot be told from
+ * others. */
 void run_fence_read(int fd, struct run_fence *fence);
 /* Writes a locked file. 0 or -errno. */
 int run_fence_write(int fd, const struct run_fence *fence);

@@ -247,9 +247,8 @@ void run_offline_move(void)
         run_offline_open();
 }
 
-/*
- * The field is in shared memory and may hold anything. `text` may be too long for it: false then.
- */
+/* The field is in shared memory and may hold anything. `text` may be too long for it: false
+ * then. */
 static bool same(const char *field, const char *text, size_t size)
 {
     return strncmp(field, text, size) == 0 && strlen(text) < size;

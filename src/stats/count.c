@@ -228,9 +228,8 @@ static void zero_counts(unsigned table, void *slot)
     }
 }
 
-/*
- * Stores a count, or the state of a slot. A reader that sees it sees what was written before, too.
- */
+/* Stores a count, or the state of a slot. A reader that sees it sees what was written before,
+ * too. */
 static void publish(uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);

@@ -17,9 +17,8 @@ struct stats_problem {
     char reason[256];
 };
 
-/*
- * A file with data that was written and is kept until it is committed; for all processes together.
- */
+/* A file with data that was written and is kept until it is committed; for all processes
+ * together. */
 struct stats_uncommitted {
     uint64_t device, inode;
     uint64_t bytes;
@@ -113,9 +112,8 @@ void stats_snapshot_subtract(struct stats_snapshot *now, const struct stats_snap
  */
 struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot);
 
-/*
- * Adds `one` to a sum; of max_ns the larger one is kept. For snapshots and for processes that end.
- */
+/* Adds `one` to a sum; of max_ns the larger one is kept. For snapshots and for processes that
+ * end. */
 void stats_add_latency(struct directnfs_latency *sum, const struct directnfs_latency *one);
 void stats_add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one);
 /* The errors of all procedures. */

@@ -28,9 +28,8 @@ static void combine_latency(bool minus, struct directnfs_latency *to,
         if (to->histogram[i])
             highest = i;
     }
-    /*
-     * A maximum that did not grow is not from this interval: the highest bucket in use bounds it.
-     */
+    /* A maximum that did not grow is not from this interval: the highest bucket in use bounds
+     * it. */
     uint64_t bound = to->calls ? UINT64_C(1000) << highest : 0;
     if (!minus)
         to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;

@@ -239,9 +239,8 @@ static void add_left(struct stats_agent *agent, const struct ledger_shared *shar
 
 /* ---- all of it ---- */
 
-/*
- * Reads the sets in use, of stripes with something uncommitted, as ledger_uncommitted_next() does.
- */
+/* Reads the sets in use, of stripes with something uncommitted, as ledger_uncommitted_next()
+ * does. */
 static int read_entries(struct stats_snapshot *snapshot, int fd, const struct ledger_shared *shared,
                         struct stats_agent *agent)
 {

@@ -3,9 +3,8 @@
 __thread struct sys_critical sys_critical = {.mask = ~0UL};
 _Atomic bool sys_critical_faults, sys_critical_caught;
 
-/*
- * Asking for the mask costs a system call, and hardly any program changes it for these two signals.
- */
+/* Asking for the mask costs a system call, and hardly any program changes it for these two
+ * signals. */
 enum { ASK_EVERY = 64 };
 
 /* All signals are blocked here, even those that the trampoline lets in. One that came amidst would

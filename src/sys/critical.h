@@ -86,9 +86,8 @@ static inline bool sys_critical_set_patient(bool patient)
     return before;
 }
 
-/*
- * Is this thread in a handler? It may have interrupted malloc() or pthread_create(): call neither.
- */
+/* Is this thread in a handler? It may have interrupted malloc() or pthread_create(): call
+ * neither. */
 static inline bool sys_critical_in_handler(void)
 {
     enum { DEEPEST = 1 << 20 };

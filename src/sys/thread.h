@@ -1,6 +1,4 @@
-/*
- * The library's own threads: they work where no thread of the application waits.
- */
+/* The library's own threads: they work where no thread of the application waits. */
 #ifndef SYS_THREAD_H
 #define SYS_THREAD_H
 
