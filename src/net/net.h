@@ -186,8 +186,7 @@ struct net_server {
     _Atomic bool any_port;    /* the server answers ports above 1023 too */
     _Atomic uint64_t any_port_asked_ns;
     unsigned found_at_once;    /* how often in a row the first port tried was free; under `lock` */
-    bool giving_back, leaving; /* the thread that gives back runs; it shall end; both under `lock`
-                                */
+    bool giving_back, leaving; /* the thread that gives back runs; it shall end: under `lock` */
 
     /* health.c */
     struct net_server *next;       /* in the list of servers that can be probed */

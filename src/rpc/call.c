@@ -341,8 +341,7 @@ void rpc_submit_adrift(struct rpc_call *call, bool over)
  * may be receiving into it, is given up; other calls must then be sent again. */
 static void withdraw(struct rpc_transport *transport, struct rpc_call *call, int error)
 {
-    transport->withdrawing++; /* else the leader could connect in between, and send the call again
-                               */
+    transport->withdrawing++; /* else the leader could connect, and send the call again */
     if (call->sent)
         rpc_connection_lost(transport);
     while (!is_settled(call) && call->sent && (transport->receiving || transport->sending)) {

@@ -47,8 +47,7 @@ struct rpc_receiver {
     size_t capacity; /* of the stage; grows after a wrong guess, or for a record that must be there
                         as a whole */
     size_t start, end;
-    size_t guess;            /* bytes from record mark to payload, in the last reply with a payload
-                              */
+    size_t guess;            /* from record mark to payload, in the last reply with a payload */
     struct rpc_call *target; /* the call that gets payload at its destination, or is aimed at */
     size_t payload_length;   /* of target; 0 while it is only aimed at */
     size_t skip;             /* bytes of the stream to drop: padding, unknown calls */
