@@ -3,8 +3,8 @@
  *
  * The time is estimated as (bytes in flight there + its own) times the service time of a byte. That
  * is measured as replies come. While calls wait, the time between two replies is what the path
- * needed for the later one, whatever limits it (a slow link, a busy server). So links of different
- * speed are each kept busy, and the faster ones get more.
+ * needed for the later one. That holds whatever limits the path: a slow link, or a busy server. So
+ * links of different speed are each kept busy, and the faster ones get more.
  *
  * An estimate that is not confirmed for a while fades to that of the best path. So a path that was
  * slow once is tried again.

@@ -6,7 +6,7 @@
  * Then the channel is `silenced`: calls use others, and the pool does not grow. The thread of
  * health.c asks silenced channels whether they answer a ping, at once, and then more and more
  * rarely. No call waits for that. If the first ping gets no answer, the log and the statistics say
- * that the server answers on fewer connections than we wanted.
+ * on how many connections the server answers.
  *
  * All processes of a client may share the limit. A starved process says so in the run directory.
  * Another process that is answered meanwhile, and has several connections, gives one up: its

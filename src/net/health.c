@@ -5,7 +5,7 @@
  * thread of ours asks the rest: whether it works again, whether a further path leads to this
  * server, and whether other paths answer while one is silent. That thread starts when a server
  * first needs it: when one path is not enough, or fails. It asks several paths at once, each in a
- * thread that ends with its answer, so that a dead path does not keep the others waiting.
+ * thread that ends with its answer. So a dead path does not keep the others waiting.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -461,8 +461,8 @@ static bool is_asked(const struct net_path *path)
 }
 
 /*
- * A path, or a connection of it, is silent. Paths that are to take over its calls must have
- * answered since, on an open, idle connection, or else on a new one. If another path answers, a
+ * A path, or a connection of it, is silent. A path that is to take over its calls must have
+ * answered since. An open, idle connection is asked, or else a new one. If another path answers, a
  * path that does not is down. If none answers, the server is silent.
  */
 static void ask_others(struct net_server *server, uint64_t suspected_ns)

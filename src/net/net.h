@@ -134,8 +134,8 @@ struct net_server_options {
      * NULL. */
     void (*heard)(struct net_path *path, const struct sockaddr_storage *peer);
     /*
-     * Asks over a connection of its own whether the path answers, and unless it is `proven`,
-     * whether it leads to this server.
+     * Asks over a connection of its own whether the path answers. Unless the path is `proven`, asks
+     * too whether it leads to this server.
      * 0: yes. A path other than the first is used only after this.
      * -EXDEV: it leads to another server.
      * -EAGAIN: it cannot be told now.

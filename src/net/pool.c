@@ -526,8 +526,8 @@ void net_channel_reset(struct net_channel *channel)
 
 void net_channel_disconnect(struct net_channel *channel)
 {
-    /* A forked process that has neither closed its copy nor called exec would keep the connection
-     * alive beyond close(), and its queued data would be sent. */
+    /* A forked process may not have closed its copy yet, nor called exec. It would keep the
+     * connection alive beyond close(), and the queued data would be sent. */
     net_channel_reset(channel);
     channel_close(channel);
 }

@@ -30,8 +30,8 @@ struct net_channel *net_channel_get(struct net_server *server, size_t bytes);
 struct net_path *net_path_choose(struct net_server *server, size_t bytes, const uint64_t *held);
 struct net_channel *net_path_channel(struct net_path *path, size_t bytes);
 
-/* Does another call of `bytes` fit on the channel? Not if it was refused lately, has as many in
- * flight as servers queue on a connection, or is left to shorter calls. */
+/* Does another call of `bytes` fit on the channel? Not if it was refused lately, or is left to
+ * shorter calls. Not if it has as many calls in flight as servers queue on a connection. */
 bool net_channel_has_room(const struct net_channel *channel, size_t bytes);
 
 /*
@@ -43,8 +43,8 @@ bool net_server_is_at_home(const struct net_server *server);
 /* Is the thread abroad: it may not connect, and there is no connection to go on with? Asks the
  * kernel if there is none. */
 bool net_server_look_abroad(struct net_server *server);
-/* net_server_look_abroad() for the usual case. It costs one load, unless a thread lacked a
- * connection since the last one was made, or no thread has looked since a fork(). */
+/* net_server_look_abroad() for the usual case. It costs one load. It asks only if a thread lacked a
+ * connection since the last one was made, or if no thread has looked since a fork(). */
 static inline bool net_server_is_abroad(struct net_server *server)
 {
     return __builtin_expect(atomic_load_explicit(&server->abroad, memory_order_relaxed), false) &&

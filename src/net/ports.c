@@ -1,11 +1,11 @@
 /*
  * When ports below 1024 are short.
  *
- * There are 512 of them for each address of this host and each address of a server, and every
+ * There are 512 of them for each address of this host and each address of a server. Every
  * connection takes one. A process that finds few free asks the server whether it answers other
  * ports as well. It also gives a port back as soon as its connection has nothing to do. A thread of
  * ours closes it then, as no other thread would look. While no port is left, a connection that is
- * always busy is closed between two calls now and then, so that others have their turn.
+ * always busy is closed now and then, between two calls. So others have their turn.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
  * A server that hangs keeps its connections: nothing fails, and calls wait. The thread that waits
  * looks several times a second how long the oldest call does (rpc/failover.c), and tells it here.
  *
- * A path is silent when a call has waited a second, and longer than usual for its like, and nothing
- * came meanwhile. The statistics show that; it changes nothing else. When a server is silent for
- * `silence_warning` over all its paths, the log says so, and later that it is over. It says each
- * once for all processes of the host.
+ * A path is silent when a call has waited a second, and longer than usual for its like. Nothing
+ * must have come meanwhile. The statistics show that; it changes nothing else. When a server is
+ * silent for `silence_warning` over all its paths, the log says so, and later that it is over. It
+ * says each once for all processes of the host.
  */
 #include <stdio.h>
 

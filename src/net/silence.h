@@ -11,9 +11,9 @@
 #define NET_WAITS_LONG_NS UINT64_C(1000000000)
 
 /*
- * The thread that drives the channel tells this now and then while calls wait, and when the oldest
- * one no longer does. `oldest_ns`: since when the oldest one waits; 0: none waits long. `usual_ns`:
- * how long such calls take at most, mostly; 0: not known.
+ * The thread that drives the channel tells this now and then while calls wait. It tells it too when
+ * the oldest one no longer waits. `oldest_ns`: since when the oldest one waits; 0: none waits long.
+ * `usual_ns`: how long such calls take at most, mostly; 0: not known.
  */
 void net_channel_waits(struct net_channel *channel, uint64_t oldest_ns, uint64_t usual_ns,
                        uint64_t now_ns);

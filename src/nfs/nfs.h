@@ -131,8 +131,8 @@ struct nfs_version {
     const _Atomic bool *(*session_fence)(struct nfs_session *session,
                                          const struct nfs_fence *fence);
     /*
-     * Does this host have the fence, as far as is known without a call, and has it had it for as
-     * long as this process knows the fence?
+     * Does this host have the fence, as far as is known without a call? It must have had it for as
+     * long as this process knows the fence.
      * 0: yes. *term differs for each time that a host took the fence.
      * -EPERM: no.
      * -EAGAIN: it had it, and whether it still has it cannot be told now.
@@ -270,9 +270,9 @@ int nfs_read(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t 
 
 /*
  * Writes data->length bytes with the stability asked for, in parts as nfs_read(). If the server
- * restarts amidst, so that parts come back with different verifiers, it writes everything again,
- * and in the end FILE_SYNC. So one verifier holds for all, or `committed` says that none is needed.
- * The memory must not change during the call. After an error, transfer->length bytes before it are
+ * restarts amidst, parts come back with different verifiers. Then it writes everything again, and
+ * in the end FILE_SYNC. So one verifier holds for all, or `committed` says that none is needed. The
+ * memory must not change during the call. After an error, transfer->length bytes before it are
  * written.
  */
 int nfs_write(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,

@@ -2,11 +2,11 @@
  * The stream of replies on a connection: record marking (RFC 5531 section 11), replies in any
  * order, payload received in place.
  *
- * It does no I/O. rpc_receiver_vectors() says where the next bytes of the stream are wanted, the
- * owner receives them there, and rpc_receiver_received() makes sense of them. While replies come in
- * the order of the calls, one receive aims at several. Each payload goes to its destination, after
- * as many bytes as the head of the last such reply had. A wrong guess costs a copy. For a while
- * after it, small payloads are received in bulk and copied.
+ * It does no I/O. rpc_receiver_vectors() says where the next bytes of the stream are wanted. The
+ * owner receives them there. rpc_receiver_received() makes sense of them. While replies come in the
+ * order of the calls, one receive aims at several. Each payload goes to its destination, after as
+ * many bytes as the head of the last such reply had. A wrong guess costs a copy. For a while after
+ * it, small payloads are received in bulk and copied.
  */
 #ifndef RPC_RECEIVER_H
 #define RPC_RECEIVER_H

@@ -39,8 +39,8 @@ const char *run_name(char path[RUN_PATH_MAX]);
 /*
  * Opens the run directory. It proves on the descriptor that the directory belongs to its owner and
  * that nobody else can enter. It follows no symbolic link, and logs nothing. Until the descriptor
- * is closed, the thread opens files as the owner, though the process may be another user for a
- * while. Returns a descriptor for run_close(), -EPERM, -ENOTDIR, or another -errno.
+ * is closed, the thread opens files as the owner. The process may be another user for that time.
+ * Returns a descriptor for run_close(), -EPERM, -ENOTDIR, or another -errno.
  */
 int run_open(void);
 

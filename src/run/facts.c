@@ -1,7 +1,7 @@
 /*
  * A hash table without locks that all processes map. A fact is in one of two places, which its key
- * gives. A process that reads a place while others write it may get parts of several facts, or half
- * of one from a process that died. Then the sum over the place is wrong, and there is no fact.
+ * gives. A process may read a place while others write it, or after one died that wrote it. Then it
+ * gets parts of several facts. The sum over the place is then wrong, and there is no fact.
  *
  * The file has memory only where a place was used, which `backed` tells. A page that is missing
  * while /dev/shm is full would kill a process that reads it. No descriptor of the file is kept: a

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 /*
- * May this program say that it has the library? One program does for each service (its control
- * group, as systemd or a container made it), for each `directnfs run`, and for each login session.
- * False too without a run directory to know that from; nothing is logged then.
+ * May this program say that it has the library? One program does for each service, for each
+ * `directnfs run`, and for each login session. A service is a control group, as systemd or a
+ * container made it. False too without a run directory to know that from; nothing is logged then.
  */
 bool run_may_say_start(void);
 

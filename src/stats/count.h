@@ -23,8 +23,8 @@ extern struct directnfs_stats *const stats_own;
 #define stats_set(field, value)    __atomic_store_n((field), (value), __ATOMIC_RELAXED)
 #define stats_get(field)           __atomic_load_n((field), __ATOMIC_RELAXED)
 
-/* Calls of one thread on their way into one latency. Calls that fall into the same bucket one after
- * the other are entered together, since every locked instruction costs as much as twenty others. */
+/* Calls of one thread on their way into one latency. Calls in a row that fall into one bucket are
+ * entered together: every locked instruction costs as much as twenty others. */
 struct stats_tally {
     struct directnfs_latency *latency;
     unsigned bucket;

@@ -1,7 +1,7 @@
 /*
  * The library's own memory, apart from malloc().
  *
- * A signal handler may call open(), read() or close() while the program is inside malloc(), and its
+ * A signal handler may call open(), read() or close() while the program is inside malloc(). Its
  * thread then holds malloc()'s locks. No handler runs inside the library (sys/critical.h). So the
  * lock here is never held by the code that a handler interrupts. fork() inherits nothing half done.
  */

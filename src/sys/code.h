@@ -46,8 +46,8 @@ uint64_t sys_code_passing(const struct sys_code_calls *calls);
 
 /*
  * Are the system calls of a library with this name no sign of anything? That holds for the C
- * library, for the libraries of asynchronous I/O (their functions have wrappers), for the
- * sanitizers' (they write reports), and for this one.
+ * library, the sanitizers' libraries (they write reports), and this one. It holds for the libraries
+ * of asynchronous I/O, too: their functions have wrappers.
  */
 bool sys_code_is_known(const char *soname);
 

@@ -82,8 +82,8 @@ uint64_t log_place(void)
     return (uint64_t)status.st_dev * UINT64_C(0x9e3779b97f4a7c15) ^ status.st_ino;
 }
 
-/* An application may close descriptor 2 and open a data file or a connection there. So no message
- * goes to a file that was not the standard error at start, except a terminal or a pipe to a log. */
+/* An application may close descriptor 2 and open a data file or a connection there. So a file gets
+ * messages only if it was the standard error at start, or is a terminal or a pipe to a log. */
 static bool stderr_is_safe(void)
 {
     struct stat now;

@@ -190,8 +190,8 @@ static inline int sys_futex(_Atomic uint32_t *word, int operation, uint32_t valu
 {
     return (int)sys_call4(SYS_futex, word, operation, value, timeout);
 }
-/* Waits until one of `words` is woken or has another value than it should, at the longest until the
- * time `until` of CLOCK_MONOTONIC. */
+/* Waits until one of `words` is woken or has another value than it should. It ends at the time
+ * `until` of CLOCK_MONOTONIC. */
 static inline int sys_futex_wait_any(const struct futex_waitv *words, unsigned count,
                                      const struct timespec *until)
 {

@@ -132,9 +132,9 @@ void nfs4_session_end(const struct nfs_client *client);
 
 /*
  * Does the client, which has a path of its own, lead to the session's server? The owner and the
- * scope that the server tells must be equal, as in RFC 8881 section 2.10.5. With another minor id
- * of the owner it may be a node that knows our client id, but none of our sessions. It takes no
- * slot, so that a path without an answer costs none.
+ * scope that the server tells must be equal, as in RFC 8881 section 2.10.5. So must the minor id of
+ * the owner: another node may know our client id, but none of our sessions. It takes no slot, so
+ * that a path without an answer costs none.
  * 0: it does.
  * -EXDEV: it does not.
  * -ENOTCONN: there is no session yet.

@@ -190,9 +190,9 @@ static enum fate fate_by_answer(struct nfs_session *session, const struct rpc_ca
 }
 
 /*
- * A copy that the server refused tells nothing of the copy before it, which may be executed now. If
- * the next call of the slot had this sequence, it would be answered as a repeat of that copy, and
- * not be executed.
+ * A copy that the server refused tells nothing of the copy before it, which may be executed now.
+ * The next call of the slot must not have this sequence. It would be answered as a repeat of that
+ * copy, and not be executed.
  */
 static enum fate fate_of(struct nfs_session *session, const struct rpc_call *call)
 {
