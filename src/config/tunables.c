@@ -27,7 +27,7 @@ enum type {
     TYPE_SIZE,  /* an int: 0, or within the range */
     TYPE_BYTES, /* an int64_t */
     TYPE_FLOAT, /* a double */
-    TYPE_WORD,  /* an enum whose values are the indexes of words[] */
+    TYPE_WORD,  /* an enum: its values are the indexes of words[] */
 };
 
 #define KEY(name) #name, offsetof(struct conf_tunables, name)

@@ -437,7 +437,7 @@ static void probe_all(struct probing *probings, unsigned count)
         sys_futex(&left, FUTEX_WAIT_PRIVATE, now, NULL);
 }
 
-/* Notes the result for a path whose turn it was. */
+/* Notes the result for a path that was due. */
 static void note_probe(struct net_path *path, int result)
 {
     struct net_server *server = path->server;

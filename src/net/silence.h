@@ -7,7 +7,7 @@
 
 #include "net/net.h"
 
-/* A call that is waiting for this time waits long. */
+/* A call that has waited for so long waits long. */
 #define NET_WAITS_LONG_NS UINT64_C(1000000000)
 
 /*

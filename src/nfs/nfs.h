@@ -35,7 +35,7 @@ struct nfs_session_facts {
     char owner[NFS_OWNER_SHOWN + 1]; /* ? for bytes that cannot be printed */
 };
 
-/* As whom a server is asked, and how. Owned by the caller, only read here. */
+/* How a server is called, and with which credential. Owned by the caller, only read here. */
 struct nfs_client {
     const struct nfs_version *version;
     struct nfs_session *session; /* NULL: the version has none */
@@ -54,18 +54,18 @@ uint32_t nfs_transfer_size(uint32_t granted, int wanted);
 
 /* What came of an nfs_read() or nfs_write(). */
 struct nfs_transfer {
-    size_t length;         /* bytes from `offset` on, without a gap */
-    bool eof;              /* read: the end of the file was met */
-    bool two_ends;         /* read: the data end elsewhere than the size that came with them */
-    bool at_once;          /* after -EAGAIN from an _end function: call again without a pause */
-    bool unsettled;        /* also after an error: an older copy of a call may yet be carried out */
-    bool repeated;         /* also after an error: a call may have been carried out before, with
-                              another outcome */
-    uint64_t connected_ns; /* when the newest connection that answered was made */
-    uint64_t sent_ns;      /* when the first call that went well was sent, */
-    uint64_t answered_ns;  /* and when the last one was answered */
-    uint64_t verifier;     /* write: one for all parts */
-    uint32_t committed;    /* write: the weakest of all parts (enum nfs_stable) */
+    size_t length;  /* bytes from `offset` on, without a gap */
+    bool eof;       /* read: the end of the file was met */
+    bool two_ends;  /* read: data go on after the size that came with them, or end before it */
+    bool at_once;   /* after -EAGAIN from an _end function: call again without a pause */
+    bool unsettled; /* also after an error: an older copy of a call may yet be carried out */
+    bool repeated;  /* also after an error: a call may have been carried out before, with
+                       another outcome */
+    uint64_t connected_ns;     /* when the newest connection that answered was made */
+    uint64_t sent_ns;          /* when the first call that went well was sent, */
+    uint64_t answered_ns;      /* and when the last one was answered */
+    uint64_t verifier;         /* write: one for all parts */
+    uint32_t committed;        /* write: the weakest of all parts (enum nfs_stable) */
     struct nfs_post_attr attr; /* the latest of all parts, if each had some */
     bool before_present;       /* write: each part told the ctime before it */
     struct nfs_time before;    /* the first of those ctimes */
@@ -195,7 +195,7 @@ static inline int nfs_commit(const struct nfs_client *client, const struct nfs_f
  * One READ or WRITE as a call of its own, for callers that keep many in flight. It has at most
  * client->read_max (write_max) bytes and RPC_VECTORS_MAX vectors. The memory must stay valid and
  * unchanged until the call is answered. The `_end` functions judge the answer:
- * 0: it went well; see the transfer, whose length may be short.
+ * 0: it went well; see the transfer. Its length may be short.
  * -EAGAIN: make the call again, mostly after JUKEBOX.
  * Another -errno: it failed.
  */

@@ -115,7 +115,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
 
 /* ---- the leader ---- */
 
-/* The calls with payloads whose replies come next, if the server answers in order. */
+/* The calls with payloads that are answered next, if the server answers in order. */
 static unsigned expected_calls(struct rpc_transport *transport,
                                struct rpc_call *expected[RPC_AIMS_MAX])
 {

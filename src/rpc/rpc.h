@@ -59,8 +59,11 @@ typedef int (*rpc_payload_find)(const uint8_t *results, size_t have, size_t *hea
 
 struct nfs_version;
 
-/* Makes a server carry out each call once, however many copies of it arrive: a session of NFSv4.1.
- * enter and set_aside are called under the lock of a channel, and leave mostly is. */
+/*
+ * Makes a server carry out each call once, however many copies of it arrive: a session of NFSv4.1.
+ * enter() and set_aside() are called under the lock of a channel, leave() mostly too, and
+ * take_up() without it.
+ */
 struct rpc_exact {
     /* Before a call is first sent: writes into its head what the server will know it by. False: not
      * now, as too many calls are in flight; it is asked again. */

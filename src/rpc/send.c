@@ -126,7 +126,7 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
             stats_add_locked(&transport->channel->stats->sent_bytes, (uint64_t)sent);
         bool whole = batch_return(transport, batch, sent > 0 ? (size_t)sent : 0);
         if (sent == -EFAULT && whole) { /* the application gave us memory that is missing */
-            if (batch->count > 1) {     /* whose memory? */
+            if (batch->count > 1) {     /* which call's memory? */
                 count_max = 1;
                 continue;
             }

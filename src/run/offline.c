@@ -370,7 +370,8 @@ int run_offline_set(const char *server, const char *peer, const char *local, boo
     if (fd < 0)
         return fd;
     uint32_t generation = file->head.generation;
-    /* Only the copy counts: the file's owner, whom root does not trust, may change the file. */
+    /* Only the copy counts: the file's owner may change the file, and root does not trust the
+     * owner. */
     struct table table = file->tables[generation & 1];
     int changed = is_valid(&table) ? change(&table, &path, offline) : -EBADMSG;
     if (changed > 0)

@@ -1,7 +1,7 @@
 /*
  * Messages that the log gets only now and then, from all processes of one user on this host
- * together: a server that hundreds of processes wait for is one piece of news. Processes whose logs
- * go to different places each say it.
+ * together: a server that hundreds of processes wait for is one piece of news. Processes with logs
+ * in different places each say it.
  */
 #ifndef RUN_SAID_H
 #define RUN_SAID_H

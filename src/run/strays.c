@@ -253,8 +253,8 @@ int run_stray_read(struct run_stray_file *file, int run, const char *name,
     return result;
 }
 
-/* Somebody who may write to the file can change it at any time. This check is for files that a
- * process with this library left half done. */
+/* The file can change at any time, as others may be able to write to it. This check is for files
+ * that a process with this library left half done. */
 int run_stray_check(struct run_stray_file *file)
 {
     struct head head;

@@ -3,8 +3,8 @@
  *
  *     stray.DEVICE.INODE.NUMBER      DEVICE in hexadecimal digits
  *
- * A later stray of a file has a higher NUMBER. It begins with lines of text that say what it
- * belongs to:
+ * A later stray of a file has a higher NUMBER. The file begins with lines of text that say
+ * what it belongs to:
  *
  *     directnfs stray 1
  *     server NAME

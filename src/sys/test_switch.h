@@ -25,7 +25,7 @@ enum sys_test_switch {
     SYS_TEST_DIRTY = 2048,     /* "dirty": a read asks the server, though there is dirty data */
     SYS_TEST_OTHERS = 4096,    /* "others": fsync sends only what its own process wrote */
     SYS_TEST_TOLD = 8192,      /* "told": no fsync hears that dirty data was refused */
-    SYS_TEST_PROMISED = 16384, /* "promised": data whose sending failed is not dirty again */
+    SYS_TEST_PROMISED = 16384, /* "promised": data that was sent, and failed, is not dirty again */
     SYS_TEST_SLOT = 32768,     /* "slot": a call that is sent again in a session gets a new slot */
     SYS_TEST_FRAMES = 65536,   /* "frames": the cache gives out what it has, whatever was written */
     SYS_TEST_TIMES = 131072,   /* "times": the cache keeps data that another host changed */

@@ -64,10 +64,10 @@ void nfs4_fence_after_fork(struct nfs4_fence *fence);
  * 0: the host has the fence, the token says so, and the lock is held.
  * -EIO: the host does not have it, or that is not known; the log says so.
  * NFS4ERR_DELAY: it cannot be told now, as nothing can be opened.
- * Another -errno: the server could not be asked.
+ * -ETIMEDOUT: the server did not answer in time, or the lock was not free in time.
  *
- * nfs4_fence_proven(), when the session is made: gives the lock back, and asks once more. 0 or
- * -errno.
+ * nfs4_fence_proven(), when the session is made: gives the lock back, and asks the token once
+ * more. 0, -EIO or -ETIMEDOUT, as above.
  *
  * nfs4_fence_end(): always, whatever nfs4_fence_begin() returned.
  */
@@ -87,8 +87,8 @@ void nfs4_token_name(const char *fence, char name[NFS4_TOKEN_NAME]);
 /* The token's text, which has NFS4_TOKEN_SIZE bytes. */
 void nfs4_token_print(const struct nfs4_token *token, char text[NFS4_TOKEN_SIZE]);
 bool nfs4_token_parse(const char *text, size_t length, struct nfs4_token *token);
-/* Reads the token from the server, by a client whose session has no fence. 0, -ENOENT, -EBADMSG: it
- * makes no sense, or another -errno. */
+/* Reads the token from the server. The client's session must have no fence. 0, -ENOENT, -EBADMSG:
+ * it makes no sense, or another -errno. */
 int nfs4_token_read(const struct nfs_client *client, const struct nfs_fence *fence,
                     struct nfs4_token *token);
 /* Does this host have the fence? `error` and `token` come from nfs4_token_read(). */

@@ -156,7 +156,7 @@ static int64_t exchange_id(const struct nfs_client *client, struct nfs4_exchange
     return status;
 }
 
-/* *over: the channel whose connection belongs to the session from the start. */
+/* *over: its connection belongs to the session from the start. */
 static int64_t create_session(const struct nfs_client *client,
                               const struct nfs4_exchange_id *exchange,
                               struct nfs4_create_session *made, struct net_channel **over)
@@ -380,8 +380,8 @@ static bool may_succeed_later(const struct nfs_client *client, uint32_t status, 
     return reaction == NFS4_LATER;
 }
 
-/* An error of a session is no error of the file whose call needs it: the file's data is not
- * refused, and its handle is not stale. */
+/* An error of a session is no error of the file that a call is for: the file's data is not refused,
+ * and its handle is not stale. */
 static int why_none(uint32_t status)
 {
     int error = nfs4_status_errno(status);

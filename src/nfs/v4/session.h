@@ -120,9 +120,9 @@ static inline uint32_t nfs4_session_most(const struct nfs_session *session, bool
 void nfs4_session_lost(struct nfs_session *session, uint32_t generation);
 
 /*
- * Calls the server if nothing was called for a third of the lease (RFC 8881 section 8.3). It makes
- * no contact with a server that there is none with yet (NULL). Returns in how many milliseconds to
- * call this again.
+ * Calls the server if nothing was called for a third of the lease (RFC 8881 section 8.3). If
+ * client->server is NULL, there is no contact yet, and it calls nothing. Returns in how many
+ * milliseconds to call this again.
  */
 int nfs4_session_renew(const struct nfs_client *client);
 

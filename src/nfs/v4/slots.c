@@ -1,6 +1,6 @@
 /*
  * Which call has which slot. A slot has one call at a time. Its sequence counts the calls that the
- * server executed. A slot whose sequence is unknown is useless: a call that ended without an answer
+ * server executed. A slot with an unknown sequence is useless: a call that ended without an answer
  * may be executed yet, and would be mixed up with the next one.
  */
 #include "nfs/v4/slots.h"
