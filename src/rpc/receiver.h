@@ -56,8 +56,7 @@ struct rpc_receiver {
     unsigned aim_count, aim; /* aims[aim] is being understood */
     unsigned width;          /* how many replies to aim at: grows while guesses are right */
     unsigned bulk;           /* how many replies to receive in bulk before aiming again */
-    bool careful;            /* some memory is missing: one destination at a time, to find that call
-                              */
+    bool careful;            /* some memory is missing: one destination at a time, to find which */
 };
 
 void rpc_receiver_init(struct rpc_receiver *receiver);
