@@ -26,7 +26,7 @@
 
 enum {
     PROBE_FIRST_MS = 100,
-    PROBE_PAUSE_MS = 3000,  /* at most, as a path that works again is missed */
+    PROBE_PAUSE_MS = 3000,  /* at most, as a path that works again is wanted */
     SUSPECT_EVERY_MS = 500, /* doubled each time that none answered, */
     UNHEARD_MOST = 3,       /* so often */
     DRAIN_EVERY_MS = 100,

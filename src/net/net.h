@@ -23,8 +23,8 @@ enum {
     NET_IN_FLIGHT_MAX = 128,     /* on a channel: servers queue about as many on a connection */
     NET_PROBE_TIMEOUT_MS = 1000, /* a path must answer a probe within it */
     NET_TICK_MS = 100,           /* the longest that receiving from a channel's socket sleeps */
-    NET_BULK = 65536 /* a call with so many bytes or more is bulk data: short calls shall not wait
-                        behind it */
+    NET_BULK = 65536 /* bytes from which a call is bulk data: short calls shall not wait behind it
+                      */
 };
 
 /*
@@ -100,8 +100,7 @@ struct net_path {
     const char *why;        /* why it is down, or was; under server->lock */
     bool said;              /* the log says it is down, from this process or another; under
                                server->lock */
-    uint64_t silence_ns, silence_over_ns; /* how long it was last silent, and until when; under
-                                             server->lock */
+    uint64_t silence_ns, silence_over_ns; /* of the last silence: how long, until when; likewise */
     /* fewer.c: when this process last looked for a starved one; whether to give a connection up for
      * it; and that connection's channel or NULL, which only the thread of health.c uses. */
     _Atomic uint64_t starved_looked_ns;

@@ -44,8 +44,7 @@ struct nfs_client {
     struct directnfs_mount_stats *counted; /* where its calls are counted; NULL: for no mount */
     uint32_t read_max;                     /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
     uint32_t write_max;
-    int timeout_ms; /* 0: for ever, as a hard mount; else it may end with -ETIMEDOUT or the error of
-                       connecting */
+    int timeout_ms; /* 0: for ever, as a hard mount; else -ETIMEDOUT or the error of connecting */
 };
 
 /* How many bytes one READ or WRITE has: what the server grants, at most the tunable `wanted` (0: it

@@ -11,12 +11,10 @@ enum {
 /* What a thread knows of the channels that it drives. */
 struct drive {
     bool leads[RPC_DRIVE_MAX];
-    struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: it does not lead the channel, or there is no
-                                           socket */
+    struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: it does not lead the channel, or has no socket */
     bool idle;                          /* nothing is in flight on any channel */
     bool polled;                        /* there is a channel to poll */
-    bool elsewhere; /* another thread leads a channel, or the slots that calls wait for are
-                       elsewhere */
+    bool elsewhere; /* another thread leads some of them, or has what they wait for */
 };
 
 /* Leads a channel that has something in flight and no other leader: sends, and connects. */

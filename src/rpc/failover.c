@@ -397,8 +397,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     }
     if (now - silent_since >= SECOND_NS) {
         rpc_say_waiting(transport, silent);
-        if (atomic_load(&channel->path->state) == NET_PATH_DOWN) /* the reason is another one than
-                                                                    before */
+        if (atomic_load(&channel->path->state) == NET_PATH_DOWN) /* for another reason now */
             net_path_failed(channel->path, silent);
     }
     if (!again || !give_up_overdue(transport, again, now))
@@ -422,8 +421,7 @@ bool rpc_abandon(struct rpc_transport *transport)
     unsigned count = 0;
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
         next = call->next_unsent;
-        if (!elsewhere && !failed && !call->answered) /* the thread that waits for it knows for how
-                                                         long */
+        if (!elsewhere && !failed && !call->answered) /* its thread knows how long to wait */
             continue;
         rpc_call_fail(transport, call, error);
         count++;

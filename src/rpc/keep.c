@@ -40,8 +40,7 @@ static bool walk(void)
     bool some = transport != NULL;
     while (transport) {
         struct rpc_transport *next = transport->next_keeping;
-        atomic_store(&transport->keeping, false); /* first: what is kept from now on enters the list
-                                                     again */
+        atomic_store(&transport->keeping, false); /* first: what is kept from now on is told */
         rpc_submit_on(transport->channel, NULL, 0);
         transport = next;
     }

@@ -161,8 +161,8 @@ static int lock_file(int fd)
     return -ETIMEDOUT;
 }
 
-/* Unlocks first: close() alone would keep the lock while a child that was just forked has the file
- * open. */
+/* Unlocks first. close() alone would keep the lock while the file is mapped, or while a child that
+ * was just forked has it open. */
 static void close_locked(int fd)
 {
     sys_call2(SYS_flock, fd, LOCK_UN);

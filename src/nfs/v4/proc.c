@@ -161,8 +161,7 @@ int nfs4_open(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t
 {
     struct nfs_session *session = client->session;
     struct question question;
-    uint8_t owner[NFS4_SESSION_ID]; /* this process's: several processes share the client id of a
-                                       fence */
+    uint8_t owner[NFS4_SESSION_ID]; /* this process's: several share the client id of a fence */
     pthread_mutex_lock(&session->lock);
     memcpy(owner, session->id, sizeof(owner));
     pthread_mutex_unlock(&session->lock);

@@ -26,8 +26,7 @@ enum {
     OPERATIONS_LEAST = 5,
     LEASE_USUAL_S = 90,
     REPLY_MAX = 5120, /* for EXCHANGE_ID: 4 opaque values of up to 1 KiB */
-    TRIES = 3 /* for a client that cannot wait for ever, at a server that forgets the client id at
-                 once */
+    TRIES = 3 /* for a client with a time limit: the server may forget the client id at once */
 };
 
 static _Atomic unsigned sessions_made; /* so that two sessions of a process differ */
@@ -519,8 +518,7 @@ void nfs4_session_end(const struct nfs_client *client)
     memcpy(id, session->id, sizeof(id));
     pthread_mutex_unlock(&session->lock);
     bool answered = ready && destroy_session(client, id) >= 0;
-    if (answered && session->owned && !session->fence.of.name) { /* other processes share a fence's
-                                                                  */
+    if (answered && session->owned && !session->fence.of.name) { /* else others share it */
         struct question question;
         nfs4_put_destroy_client(begin(&question, client, DIRECTNFS_PROCEDURE_DESTROY_CLIENTID),
                                 session->client);

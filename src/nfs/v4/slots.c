@@ -121,8 +121,7 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
         memcpy(at, session->id, NFS4_SESSION_ID);
     nfs4_stamp_sequence(at + NFS4_SESSION_ID, sequence, slot, highest);
     call->exact_slot = (int16_t)slot;
-    call->exact_generation = session->generation - refused; /* its answer must not end this
-                                                               generation */
+    call->exact_generation = session->generation - refused; /* its answer shall not end this one */
     pthread_mutex_unlock(&session->lock);
     return true;
 }
