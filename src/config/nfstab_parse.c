@@ -22,8 +22,7 @@ struct stanza {
     bool export_open;            /* the last export waits for its mount */
     bool path_seen, export_seen; /* wrong ones count too */
     bool export_lost;            /* an export without a value waits for its mount */
-    struct conf_position seen[CONF_NFSTAB_KEYWORDS]; /* items that are allowed once; line 0: not yet
-                                                      */
+    struct conf_position seen[CONF_NFSTAB_KEYWORDS]; /* of items allowed once; line 0: not yet */
 };
 
 struct parser {

@@ -23,8 +23,7 @@ enum {
     NET_IN_FLIGHT_MAX = 128,     /* on a channel: servers queue about as many on a connection */
     NET_PROBE_TIMEOUT_MS = 1000, /* a path must answer a probe within it */
     NET_TICK_MS = 100,           /* the longest that receiving from a channel's socket sleeps */
-    NET_BULK = 65536 /* bytes from which a call is bulk data: short calls shall not wait behind it
-                      */
+    NET_BULK = 65536 /* bytes that make a call bulk data: short calls shall not wait behind it */
 };
 
 /*

@@ -44,8 +44,7 @@ struct rpc_receiver_owner {
 /* Owned by the leader of a channel. */
 struct rpc_receiver {
     uint8_t *stage;  /* bytes of the stream that are not understood yet: [start, end) */
-    size_t capacity; /* of stage; grows after a wrong guess, or for a record that must be there
-                        whole */
+    size_t capacity; /* of stage; grows after a wrong guess, or for a record needed whole */
     size_t start, end;
     size_t guess;            /* from record mark to payload, in the last reply with a payload */
     struct rpc_call *target; /* the call that gets payload at its destination, or is aimed at */

@@ -88,8 +88,7 @@ struct rpc_transport {
                               answered */
     unsigned overdue;      /* how many connections were given up for calls that are overdue */
     uint64_t newest_ns;    /* when the last sent one of all answered calls was sent */
-    uint64_t overtaken_ns; /* when it was seen that `newest_ns` is after a call that was sent again
-                            */
+    uint64_t overtaken_ns; /* when `newest_ns` was seen to be after a call that was sent again */
     uint64_t again_ns;     /* when a call that was sent again was last answered */
     uint64_t elsewhere_ns; /* in a silence: when it was first seen that others are answered */
     _Atomic bool pinging;  /* `ping` is in flight */
