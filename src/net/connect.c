@@ -47,7 +47,7 @@ static int bind_port(int fd, struct sockaddr_storage *local, unsigned port)
 /* The local ports that are tried in turn for one connection. */
 struct source {
     unsigned preferred;            /* 0: none */
-    unsigned start, tried, shared; /* how many of those below 1024 */
+    unsigned start, tried, shared; /* below 1024: where to begin, and how many were tried */
     bool last;                     /* there is no other one to try */
 };
 

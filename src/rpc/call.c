@@ -76,8 +76,8 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     pthread_mutex_unlock(&transport->lock);
     if (others && pause > LOOK_EVERY_MS)
         pause = LOOK_EVERY_MS;
-    /* Attempts shorter than a round trip would never succeed, however often a caller makes them
-     * that only polls. */
+    /* Attempts shorter than a round trip would never succeed, however often a polling caller
+     * makes them. */
     int longest_ms = others ? RPC_CONNECT_LEAST_MS : CONNECT_TIMEOUT_MS;
     int result = -EAGAIN;
     if (pause > 0)

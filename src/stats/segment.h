@@ -33,7 +33,7 @@ void stats_touch(void);
  * several together. */
 bool stats_alone(struct directnfs_latency *latency, uint64_t ns);
 
-/* The bytes that the slots of a table take which were ever used. */
+/* How many bytes the used slots of a table have: those that were ever used. */
 static inline size_t stats_used(const struct directnfs_stats *stats,
                                 const struct stats_table *table)
 {

@@ -40,8 +40,8 @@ extern __thread struct sys_critical sys_critical;
  * application's or else the library's, jumps to the guard. While the library touches such memory, a
  * handler of the application must neither run nor leave by siglongjmp().
  */
-extern _Atomic bool sys_critical_faults; /* the application has, or had, a handler for one */
-extern _Atomic bool sys_critical_caught; /* there is a handler for both */
+extern _Atomic bool sys_critical_faults; /* the application has, or had, one of them */
+extern _Atomic bool sys_critical_caught; /* there is a handler for each */
 /* Is there a handler? Without one a fault ends the program, and a guard is of no use. */
 static inline bool sys_critical_catches(void)
 {
