@@ -2,14 +2,14 @@
  * The layout of the statistics that each process shows in shared memory.
  *
  * A process that uses directnfs keeps one file `stats.<pid>.<starttime>` in the run directory
- * ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>/), holding one struct directnfs_stats. It is
- * mapped and updated by its process only, without locks; anyone may read it at any moment. When
- * the process ends its counters are added to the file `stats.ended.LAYOUT`, of the same layout,
- * which is only ever replaced as a whole. So versions of different layouts can run side by side:
- * each adds up its own.
+ * ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>/). The file holds one struct directnfs_stats. Only
+ * this process maps and updates it, without locks; anyone may read it at any moment. When the
+ * process ends, its counters are added to the file `stats.ended.LAYOUT`, which has this layout too.
+ * That file is only ever replaced as a whole. Versions with different layouts can run side by side,
+ * since each adds up its own.
  *
- * For readers: check magic, layout and size first. Bound every count and terminate every string:
- * the writer may be in the middle of a change. Numbers are of the host's byte order.
+ * A reader checks magic, layout and size first. It bounds every count and terminates every string,
+ * as the writer may be in the middle of a change. Numbers are in the host's byte order.
  */
 #ifndef DIRECTNFS_STATS_H
 #define DIRECTNFS_STATS_H
@@ -18,7 +18,7 @@
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
 #define DIRECTNFS_STATS_LAYOUT 10u
-#define DIRECTNFS_STATS_ENDED  "stats.ended.10" /* of that layout */
+#define DIRECTNFS_STATS_ENDED  "stats.ended.10" /* the 10 is the layout */
 
 enum {
     DIRECTNFS_HISTOGRAM_BUCKETS = 32,
@@ -29,14 +29,15 @@ enum {
     DIRECTNFS_CHANNELS = 128,
     DIRECTNFS_FILES = 512,
     DIRECTNFS_NAME_BYTES = 256,
-    DIRECTNFS_FILE_NAME_BYTES = 512, /* of a longer name the end is kept, after "..." */
+    DIRECTNFS_FILE_NAME_BYTES = 512, /* a longer name keeps its end, after "..." */
     DIRECTNFS_ADDRESS_BYTES = 64,
     DIRECTNFS_REASON_BYTES = 96
 };
 
 /*
- * What is called: the procedures of NFSv3 by their numbers (NULL 0 ... COMMIT 21), MOUNT, and
- * operations of NFSv4.1 that NFSv3 has nothing like. A COMPOUND is what it is sent for.
+ * What a call is counted as: the procedures of NFSv3 by their numbers (NULL 0 ... COMMIT 21),
+ * MOUNT, and those operations of NFSv4.1 that NFSv3 has no equal of. A COMPOUND counts as the
+ * operation that it is sent for.
  */
 enum {
     DIRECTNFS_PROCEDURE_MOUNT = 22,
@@ -48,22 +49,22 @@ enum {
     DIRECTNFS_PROCEDURE_DESTROY_CLIENTID,
     DIRECTNFS_PROCEDURE_BIND_CONN_TO_SESSION,
     DIRECTNFS_PROCEDURE_RECLAIM_COMPLETE,
-    DIRECTNFS_PROCEDURE_SEQUENCE, /* alone: the lease is renewed */
+    DIRECTNFS_PROCEDURE_SEQUENCE, /* sent alone, it renews the lease */
     DIRECTNFS_PROCEDURES
 };
 
 enum directnfs_slot {
     DIRECTNFS_SLOT_FREE,
     DIRECTNFS_SLOT_USED,
-    DIRECTNFS_SLOT_CLOSED /* of a file without descriptors; kept until its place is needed */
+    DIRECTNFS_SLOT_CLOSED /* a file without descriptors; kept until its place is needed */
 };
 
 enum directnfs_channel_state {
     DIRECTNFS_CHANNEL_DOWN,
     DIRECTNFS_CHANNEL_UP,
-    DIRECTNFS_CHANNEL_PROBING, /* of a path: not needed so far, so nobody knows where it leads */
+    DIRECTNFS_CHANNEL_PROBING, /* a path that was not needed so far: nobody knows where it leads */
     DIRECTNFS_CHANNEL_OFFLINE,
-    DIRECTNFS_CHANNEL_SILENT, /* of a path: calls wait longer than is usual, and nothing comes */
+    DIRECTNFS_CHANNEL_SILENT, /* a path whose calls wait longer than usual, and nothing comes */
     DIRECTNFS_CHANNEL_STATES
 };
 
@@ -71,10 +72,8 @@ enum directnfs_file_state { DIRECTNFS_FILE_DIRECT, DIRECTNFS_FILE_KERNEL };
 
 enum directnfs_mount_kind { DIRECTNFS_KERNEL_BACKED, DIRECTNFS_STANDALONE };
 
-/*
- * Latencies of answered calls. Bucket 0 of the histogram counts calls of less than a microsecond,
- * bucket i those of 2^(i-1) up to 2^i microseconds, the last one everything beyond.
- */
+/* Latencies of answered calls. Bucket 0 of the histogram counts calls of less than a microsecond.
+ * Bucket i counts those from 2^(i-1) up to 2^i microseconds, and the last one everything beyond. */
 struct directnfs_latency {
     uint64_t calls; /* answered, errors included */
     uint64_t total_ns;
@@ -87,32 +86,33 @@ struct directnfs_procedure_stats {
     uint64_t errors; /* status other than OK, or no usable reply */
 };
 
-/* What is added up when processes end. Only uint64_t; max_ns is not added but compared. */
+/* The counters that are added up when processes end. All are uint64_t. Of max_ns the larger one is
+ * kept. */
 struct directnfs_counters {
     struct directnfs_procedure_stats procedures[DIRECTNFS_PROCEDURES];
-    uint64_t read_bytes;        /* NFS_READBYTES: received by READ */
-    uint64_t write_bytes;       /* NFS_WRITEBYTES: acknowledged by WRITE */
-    uint64_t verifier_changes;  /* COMMITs that came back with another verifier than the WRITEs */
-    uint64_t jukebox_waits;     /* replies NFS3ERR_JUKEBOX */
-    uint64_t retransmissions;   /* calls sent again with the same xid */
-    uint64_t rewritten_bytes;   /* written again after a change of verifier */
-    uint64_t files_direct;      /* files adopted */
-    uint64_t files_kernel;      /* files of a mount that were left or handed to the kernel */
-    uint64_t files_handed_over; /* of these: that were direct, and the kernel serves from then on */
-    uint64_t files_not_shown;   /* for which the table below had no room */
-    uint64_t channels_not_shown; /* likewise */
-    uint64_t paths_not_shown;    /* likewise */
-    uint64_t mounts_not_shown;   /* likewise; of a sum, as is that of paths */
-    uint64_t read_ahead_bytes;   /* of read_bytes: asked for before they were wanted */
-    uint64_t read_ahead_used;    /* and given to who wanted them */
+    uint64_t read_bytes;         /* NFS_READBYTES: received by READ */
+    uint64_t write_bytes;        /* NFS_WRITEBYTES: acknowledged by WRITE */
+    uint64_t verifier_changes;   /* COMMITs with another verifier than their WRITEs */
+    uint64_t jukebox_waits;      /* replies NFS3ERR_JUKEBOX */
+    uint64_t retransmissions;    /* calls sent again with the same xid */
+    uint64_t rewritten_bytes;    /* written again after a change of verifier */
+    uint64_t files_direct;       /* files adopted */
+    uint64_t files_kernel;       /* files of a mount that were left or handed to the kernel */
+    uint64_t files_handed_over;  /* those of files_kernel that were direct before */
+    uint64_t files_not_shown;    /* files that the table below had no room for */
+    uint64_t channels_not_shown; /* channels, likewise */
+    uint64_t paths_not_shown;    /* paths, likewise */
+    uint64_t mounts_not_shown;   /* mounts, likewise; in a sum, paths too */
+    uint64_t read_ahead_bytes;   /* part of read_bytes: read before it was asked for */
+    uint64_t read_ahead_used;    /* part of read_ahead_bytes: asked for later */
     uint64_t gathered_writes;    /* WRITEs of data that write(2) had left behind */
-    uint64_t gathered_bytes;     /* in them */
+    uint64_t gathered_bytes;     /* bytes in gathered_writes */
     uint64_t behind_waits;       /* writes that waited for room behind others */
     uint64_t cache_hits;         /* reads that the cache of the host answered */
-    uint64_t cache_misses;       /* reads of files that it has some of, which it did not */
-    uint64_t cache_bytes;        /* given by it */
-    uint64_t sessions_made;      /* of NFSv4.1 */
-    uint64_t session_replays;    /* answers of theirs to calls that were sent again: none was
+    uint64_t cache_misses;       /* reads that it did not answer, of files that it has a part of */
+    uint64_t cache_bytes;        /* bytes that it gave */
+    uint64_t sessions_made;      /* sessions of NFSv4.1 */
+    uint64_t session_replays;    /* answers in a session to calls that were sent again: none was
                                     carried out twice */
     uint64_t sequence_errors;    /* answers that deny the sequence or the slot of a call */
     uint64_t slot_waits;         /* times that a call found no free slot */
@@ -125,32 +125,32 @@ struct directnfs_server_stats {
     uint32_t version; /* 3, or 4: NFSv4.1 */
     uint32_t wtmax, rtmax;
     uint32_t spare;
-    char name[DIRECTNFS_NAME_BYTES];      /* of the server, from the nfstab */
+    char name[DIRECTNFS_NAME_BYTES];      /* the server's, from the nfstab */
     char directory[DIRECTNFS_NAME_BYTES]; /* exported */
-    char mount[DIRECTNFS_NAME_BYTES];     /* where it is seen here */
+    char mount[DIRECTNFS_NAME_BYTES];     /* the mount point on this host */
     char security[16];                    /* "sys" */
 };
 
-/* The session of a process with a server, of NFSv4.1. */
+/* The NFSv4.1 session of a process with a server. */
 struct directnfs_session_stats {
     uint32_t slot;
-    uint32_t slots;   /* that the server grants now; 0: there is no session */
-    uint32_t used;    /* that a call has now */
-    uint32_t lost;    /* of no use any more: of calls that ended without an answer */
+    uint32_t slots;   /* slots that the server grants now; 0: there is no session */
+    uint32_t used;    /* slots that a call has now */
+    uint32_t lost;    /* slots of no use any more: their calls ended without an answer */
     uint32_t lease_s; /* seconds */
     uint32_t spare;
     uint64_t client;                 /* the client id that the server gave */
-    char name[DIRECTNFS_NAME_BYTES]; /* of the server */
+    char name[DIRECTNFS_NAME_BYTES]; /* the server's */
 };
 
 /* Calls of one kind on a mount. Only uint64_t. */
 struct directnfs_operation_stats {
     uint64_t calls;    /* answered, errors included */
-    uint64_t errors;   /* as of a procedure */
+    uint64_t errors;   /* as in struct directnfs_procedure_stats */
     uint64_t resent;   /* sent again with the same xid */
     uint64_t bytes;    /* received by READ, sent by WRITEs that went well */
     uint64_t rtt_ns;   /* from first sending to the answer */
-    uint64_t queue_ns; /* before: calls waited for a connection, or for room on it */
+    uint64_t queue_ns; /* before that: the wait for a connection, or for room on it */
 };
 
 enum directnfs_operation {
@@ -160,23 +160,19 @@ enum directnfs_operation {
     DIRECTNFS_OPERATIONS
 };
 
-/*
- * What a mount costs. Of a process, slot i is of server i. In the sum of what ended each mount is
- * the sum of all ended processes, in any slot.
- */
+/* What a mount costs. In a process's segment, slot i belongs to server i. In the sum of ended
+ * processes, each mount is the sum over all of them, in any slot. */
 struct directnfs_mount_stats {
     uint32_t slot;
     uint32_t spare;
     struct directnfs_operation_stats operations[DIRECTNFS_OPERATIONS];
-    char name[DIRECTNFS_NAME_BYTES]; /* as of the server */
+    char name[DIRECTNFS_NAME_BYTES]; /* as in struct directnfs_server_stats */
     char directory[DIRECTNFS_NAME_BYTES];
     char mount[DIRECTNFS_NAME_BYTES];
 };
 
-/*
- * A network path to a server. In the sum of what ended each path is the sum of all ended processes,
- * with the state that was entered last.
- */
+/* A network path to a server. In the sum of ended processes, each path is the sum over all of them,
+ * with the state that was entered last. */
 struct directnfs_path_stats {
     uint32_t slot;
     uint32_t server; /* index in `servers`; DIRECTNFS_SERVERS: not shown there */
@@ -185,11 +181,11 @@ struct directnfs_path_stats {
     uint64_t since_ns;  /* CLOCK_REALTIME of the last change of state */
     uint64_t downs;     /* times it went down */
     uint64_t reissued;  /* calls moved from it to another path */
-    uint64_t oldest_ns; /* CLOCK_MONOTONIC: when its oldest call was sent, if that waits for a
+    uint64_t oldest_ns; /* CLOCK_MONOTONIC: when its oldest call was sent, if that has waited for a
                            second or longer; else 0 */
     struct directnfs_latency latency;
-    char reason[DIRECTNFS_REASON_BYTES]; /* of the state; of the last outage while it is up */
-    char name[DIRECTNFS_ADDRESS_BYTES];  /* of the server */
+    char reason[DIRECTNFS_REASON_BYTES]; /* why this state; while it is up: why it was down last */
+    char name[DIRECTNFS_ADDRESS_BYTES];  /* the server's */
     char path[DIRECTNFS_ADDRESS_BYTES];
     char local[DIRECTNFS_ADDRESS_BYTES];
 };
@@ -207,7 +203,7 @@ struct directnfs_channel_stats {
     uint64_t sent_bytes, received_bytes;
     uint64_t rtt_us;    /* smoothed round trip time */
     uint64_t reissued;  /* calls sent again */
-    uint64_t oldest_ns; /* as of a path */
+    uint64_t oldest_ns; /* as in struct directnfs_path_stats */
     char path[DIRECTNFS_ADDRESS_BYTES];
     char local[DIRECTNFS_ADDRESS_BYTES];
 };
@@ -222,10 +218,10 @@ struct directnfs_file_stats {
     uint64_t name_hash;
     uint64_t device, inode;           /* as stat(2) shows them; 0: not known */
     uint64_t reads, writes;           /* calls of this process that were served */
-    uint64_t read_bytes, write_bytes; /* by them */
-    uint64_t read_ns, write_ns;       /* that they waited for the server */
-    uint64_t syncs, sync_ns;          /* calls of fsync and the like that were served; their time */
-    char reason[DIRECTNFS_REASON_BYTES]; /* why the kernel serves it; empty for direct */
+    uint64_t read_bytes, write_bytes; /* bytes that they moved */
+    uint64_t read_ns, write_ns;       /* how long they waited for the server */
+    uint64_t syncs, sync_ns; /* calls of fsync and the like that were served; how long they took */
+    char reason[DIRECTNFS_REASON_BYTES]; /* why the kernel serves it; empty if it is direct */
     char name[DIRECTNFS_FILE_NAME_BYTES];
 };
 
@@ -234,7 +230,7 @@ struct directnfs_stats {
     uint32_t layout;
     uint32_t size; /* bytes of this struct */
 
-    /* The process; in the sum the last ended process that had files. */
+    /* The process. In the sum: the last ended process that had files. */
     uint32_t pid;
     uint32_t uid;           /* effective */
     uint64_t starttime;     /* /proc/PID/stat, field 22: with `pid` it names the process for ever */
@@ -243,8 +239,8 @@ struct directnfs_stats {
     uint64_t started_ns, updated_ns, ended_ns; /* CLOCK_REALTIME; ended_ns 0: alive or killed */
 
     /* In `stats.ended.LAYOUT` only. */
-    uint64_t processes;      /* how many are added up in `counters` */
-    uint64_t last_pid;       /* the one that was added last, so that a death between adding it */
+    uint64_t processes;      /* how many processes `counters` is the sum of */
+    uint64_t last_pid;       /* the one that was added last. So a death between adding it */
     uint64_t last_starttime; /* and removing its file cannot make it count twice */
     uint64_t last_started_ns;
 

@@ -21,7 +21,7 @@ static bool parse_number(const char *text, unsigned *number)
     return value <= UINT_MAX;
 }
 
-/* In place. False if a NUL byte would be in it. */
+/* Unescapes in place. False: there would be a NUL byte in it. */
 static bool unescape(char *field)
 {
     bool has_nul;
@@ -77,7 +77,7 @@ int conf_mountinfo_parse(struct conf_mountinfo *info, const char *text, size_t l
 
         *stop = '\0';
         mount->line = number;
-        /* A NUL byte inside of a line ends the string early: the line is not of the format. */
+        /* A NUL byte in a line ends the string early: the line is in another format. */
         if (strlen(line) == (size_t)(stop - line) && parse_line(line, mount))
             info->count++;
         else
@@ -135,7 +135,8 @@ bool conf_mount_option(const char *options, const char *name, char *value, size_
     return found;
 }
 
-/* Is this the first line of a mount there? `device SOURCE mounted on POINT with fstype TYPE ...` */
+/* Is this the first line of the mount there? `device SOURCE mounted on POINT with fstype TYPE
+ * ...` */
 static bool is_mounted_on(char *line, const char *mount_point)
 {
     static const char on[] = " mounted on ", with[] = " with fstype ";

@@ -21,11 +21,11 @@ void conf_sources_default(struct conf_sources *sources)
 
     memset(sources, 0, sizeof(*sources));
     if (only != NULL && *only != '\0') {
-        /* Cut if too long, so that it is still the only one and fails when it is opened. */
+        /* A name that is too long is cut: it is still the only one, and fails when it is opened. */
         snprintf(sources->only, PATH_MAX, "%s", only);
         return;
     }
-    /* What is too long for open() is no file that could be found. */
+    /* A name that is too long for open() can name no file. */
     if (home != NULL && *home != '\0' &&
         snprintf(sources->files[0], PATH_MAX, "%s/nfstab", home) >= PATH_MAX)
         sources->files[0][0] = '\0';
@@ -36,7 +36,7 @@ void conf_sources_default(struct conf_sources *sources)
 
 /* --- the first entry for a mount wins ---------------------------------------------------- */
 
-/* Moves an export of `server` to the overridden ones. False: there is no memory, and it is gone. */
+/* Moves an export of `server` to the overridden ones. False: there is no memory, and it is lost. */
 static bool override_export(struct conf_nfstab *tab, const struct conf_server *server,
                             struct conf_export *export, const struct conf_export *by)
 {
@@ -54,8 +54,8 @@ static bool override_export(struct conf_nfstab *tab, const struct conf_server *s
     return true;
 }
 
-/* Of the servers from `first` on, which are of one source: overrides the exports for mounts that
- * the servers before them have, and drops servers without any. 0 or -ENOMEM. */
+/* For the servers from `first` on, which come from one source: overrides exports for mounts that
+ * earlier servers have, and drops servers without any left. 0 or -ENOMEM. */
 static int override(struct conf_nfstab *tab, size_t first)
 {
     size_t kept = first;
@@ -124,7 +124,7 @@ static const char *split_source(const char *source, char name[CONF_ADDRESS_SIZE]
     return colon + 1;
 }
 
-/* One of those from `first` on. */
+/* Looks among the servers from `first` on. */
 static struct conf_server *find_server(struct conf_nfstab *tab, size_t first, const char *name,
                                        const char *peer, unsigned nfsport, unsigned mntport,
                                        enum conf_version version)
@@ -138,7 +138,7 @@ static struct conf_server *find_server(struct conf_nfstab *tab, size_t first, co
     return NULL;
 }
 
-/* Adds one NFS mount of this version; one that cannot be used is left out with a notice. */
+/* Adds one NFS mount of this version. One that cannot be used is left out with a notice. */
 static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
                      const struct conf_mount *mount, enum conf_version version,
                      struct conf_diagnostics *d)
@@ -165,9 +165,8 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
         return 0;
     }
 
-    /* The kernel always knows a mount port, as the port mapper told it once. Only where the NFS
-     * port is not the usual one was it chosen by hand, and may have to be used instead of asking.
-     */
+    /* The kernel always has a mount port, which the port mapper told it once. Only with an unusual
+     * NFS port was it chosen by hand, and may be needed instead of asking. */
     unsigned nfsport = port_option(mount, "port");
     unsigned mntport = nfsport == 0 ? 0 : port_option(mount, "mountport");
     struct conf_server *server = find_server(tab, first, name, peer, nfsport, mntport, version);
@@ -193,7 +192,7 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
     return 0;
 }
 
-/* What is spoken on the kernel's mount; false: it is none of NFS, or nothing that we speak. */
+/* The version of the kernel's mount. False: it is no NFS mount, or none that we speak. */
 static bool mount_version(const struct conf_mount *mount, const char *file,
                           enum conf_version *version, struct conf_diagnostics *d)
 {
@@ -227,7 +226,7 @@ static int load_mountinfo(struct conf_nfstab *tab, const char *file, struct conf
     if (result == -ENOMEM)
         return result;
     if (result != 0) {
-        /* Without /proc there is nothing to find, but nothing is wrong with the nfstab either. */
+        /* Without /proc we find nothing, but the nfstab is not wrong. */
         struct conf_position at = {.file = file};
         conf_diagnostics_add(d, CONF_NOTICE, at,
                              "cannot be read: %s; NFS mounts that no nfstab names are left to the "
@@ -331,7 +330,7 @@ int conf_path_addresses(const struct conf_path *path, struct conf_addresses *fou
     return result != 0 ? result : other;
 }
 
-/* An IPv4 address as the IPv6 one that stands for it. */
+/* An IPv4 address as the IPv6 address that stands for it. */
 static struct sockaddr_in6 as_ipv6(const struct sockaddr_storage *address)
 {
     struct sockaddr_in6 ipv6 = {.sin6_addr.s6_addr = {[10] = 0xff, [11] = 0xff}};

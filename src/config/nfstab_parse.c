@@ -1,6 +1,7 @@
 /*
- * The grammar of nfstab(5). A line is a row of items; an item is a flag, or a key, a colon and a
- * word. Words end at a blank, at '#' and at the end of the line. The table of keys is at the end.
+ * The grammar of nfstab(5). A line is a row of items. An item is a flag, or a key, a colon and a
+ * word. A word ends at a blank, at '#', and at the end of the line. The table of keys is at the
+ * end.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -11,17 +12,17 @@
 #include "config/nfstab_tree.h"
 #include "config/nfstab_words.h"
 
-/* What is known of a stanza until its end. */
+/* What is known of a stanza before its end. */
 struct stanza {
     struct conf_server *server; /* NULL before the first one */
-    /* `path` and `local` items; those with the same number are a pair. server->paths is as long as
-     * there are more of them. */
+    /* `path` and `local` items; those with equal numbers are a pair. server->paths is as long as
+     * the larger number. */
     size_t path_count, local_count;
     bool dontroute;
     bool export_open;            /* the last export waits for its mount */
-    bool path_seen, export_seen; /* also when they were wrong */
+    bool path_seen, export_seen; /* wrong ones count too */
     bool export_lost;            /* an export without a value waits for its mount */
-    struct conf_position seen[CONF_NFSTAB_KEYWORDS]; /* what is allowed once; line 0: not yet */
+    struct conf_position seen[CONF_NFSTAB_KEYWORDS]; /* of items allowed once; line 0: not yet */
 };
 
 struct parser {
@@ -29,16 +30,16 @@ struct parser {
     struct words words;
     bool no_memory;
 
-    size_t first_server; /* of this file in tab->servers */
-    size_t mount_count;  /* exports of this file */
+    size_t first_server; /* the first one of this file in tab->servers */
+    size_t mount_count;  /* exports in this file */
     bool snmp_reported;
 
-    /* The item that is taken: its key, and the place of its value, which is words.value. */
+    /* The item that is being taken: its key, and the place of its value, which is words.value. */
     const struct keyword *keyword;
     struct conf_position key_at, at;
     struct stanza stanza;
 
-    /* uid and gid that were given first: they count for stanzas that give none. 0: none was. */
+    /* The first uid and gid given. They count for stanzas that give none. 0: none was given. */
     struct conf_server of_file;
 };
 
@@ -79,7 +80,7 @@ static bool read_number(struct parser *parser, unsigned *number)
     return true;
 }
 
-/* Refuses the second one of an item that a stanza may have once. */
+/* Refuses the second item of a kind that a stanza may have once. */
 static bool only_once(struct parser *parser)
 {
     struct conf_position *first = &parser->stanza.seen[parser->keyword - conf_nfstab_keywords];
@@ -98,7 +99,7 @@ static void take_number(struct parser *parser)
         read_number(parser, number_of(parser, parser->stanza.server));
 }
 
-/* uid and gid: 0 is refused, so that no configuration gives a process root's files. */
+/* uid and gid. 0 is refused, so that no configuration gives a process root's files. */
 static void take_id(struct parser *parser)
 {
     unsigned id = CONF_ID_PROCESS, *of_file = number_of(parser, &parser->of_file);
@@ -112,7 +113,7 @@ static void take_id(struct parser *parser)
         *number_of(parser, parser->stanza.server) = id;
 }
 
-/* Of an item for which only one word is supported so far. */
+/* For an item with only one supported word so far. */
 static void check_word(struct parser *parser)
 {
     const char *word = parser->words.value, *expected = parser->keyword->expected, *known = "";
@@ -145,7 +146,7 @@ static void take_version(struct parser *parser)
     check_word(parser);
 }
 
-/* It is in the names of files. */
+/* The names of files contain it. */
 static void take_fence(struct parser *parser)
 {
     struct conf_server *server = parser->stanza.server;
@@ -176,8 +177,8 @@ static void note_snmp(struct parser *parser)
 
 /* --- paths ------------------------------------------------------------------------------- */
 
-/* The place of the path, or of the local, behind *count of them: a pair may begin with either.
- * NULL: that is too many, or there is no memory. */
+/* The place of the next path, or local, after *count of them: a pair may begin with either. NULL:
+ * there are too many, or there is no memory. */
 static struct conf_path *next_path(struct parser *parser, size_t *count)
 {
     struct conf_server *server = parser->stanza.server;
@@ -194,7 +195,7 @@ static struct conf_path *next_path(struct parser *parser, size_t *count)
     return &server->paths[(*count)++];
 }
 
-/* A wrong one keeps its place, so that the locals after it pair as they were meant. */
+/* A wrong one keeps its place, so that the locals after it are paired as they were meant. */
 static void take_address(struct parser *parser, char address[CONF_ADDRESS_SIZE])
 {
     const char *expected = conf_address_copy(address, parser->words.value);
@@ -228,7 +229,7 @@ static void take_dontroute(struct parser *parser)
     parser->stanza.dontroute = true;
 }
 
-/* A stanza without a path has the one to where the server's name leads. */
+/* A stanza without a path has one: to where the server's name leads. */
 static void take_name_for_path(struct parser *parser)
 {
     struct conf_server *server = parser->stanza.server;
@@ -244,7 +245,7 @@ static void take_name_for_path(struct parser *parser)
                    CONF_QUOTED(server->name));
 }
 
-/* Drops the locals that no path is for. That there is no path at all was reported. */
+/* Drops the locals without a path. If there is no path at all, that was reported. */
 static void drop_locals(struct parser *parser)
 {
     struct conf_server *server = parser->stanza.server;
@@ -258,7 +259,7 @@ static void drop_locals(struct parser *parser)
     server->path_count = count;
 }
 
-/* The two addresses of a path are of one family. What names resolve to is not known here. */
+/* Both addresses of a path must have one family. Names are not resolved here. */
 static void check_families(struct parser *parser, const struct conf_path *path)
 {
     int ours = conf_address_family(path->local), theirs = conf_address_family(path->peer);
@@ -304,7 +305,7 @@ static struct conf_export *last_export(const struct parser *parser)
     return &server->exports[server->export_count - 1];
 }
 
-/* The export that is waiting for its mount when something else comes. */
+/* Ends an export that waits for its mount when another item comes. */
 static void end_export(struct parser *parser)
 {
     if (parser->stanza.export_open)
@@ -391,7 +392,7 @@ static void take_kernel(struct parser *parser)
 
 /* --- stanzas ----------------------------------------------------------------------------- */
 
-/* Only a session can be taken away; and each name is of one stanza. */
+/* Only a session can be taken away. Each name belongs to one stanza. */
 static void check_fence(struct parser *parser)
 {
     const struct conf_server *server = parser->stanza.server;
@@ -432,7 +433,7 @@ static void end_stanza(struct parser *parser)
                    "'mount:'",
                    CONF_QUOTED(server->name));
 
-    /* An export that has no mount was reported; nobody should have to look at it. */
+    /* An export without a mount was reported; no reader should have to look at it. */
     size_t kept = 0;
     for (size_t i = 0; i < server->export_count; i++) {
         if (server->exports[i].mount == NULL)
@@ -506,8 +507,8 @@ const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS] = {
     {"community", "a word", .take = note_snmp},
 };
 
-/* An item that was reported, for want of a value or as a key that is none: what follows from it is
- * not reported too. */
+/* Notes an item that was reported, because its value was missing or its key was none. So what
+ * follows from that is not reported, too. */
 static void lose_item(struct parser *parser, const struct keyword *keyword)
 {
     struct stanza *stanza = &parser->stanza;

@@ -94,7 +94,8 @@ const struct conf_export *conf_nfstab_find(const struct conf_nfstab *tab, size_t
     return NULL;
 }
 
-/* The number of an address, an IPv4 address as the IPv6 one that stands for it. False: a name. */
+/* The number of an address, for IPv4 that of the IPv6 address that stands for it. False: it is a
+ * name. */
 static bool address_number(const char *address, struct in6_addr *number)
 {
     char text[INET6_ADDRSTRLEN + sizeof("::ffff:")];
@@ -123,7 +124,7 @@ bool conf_address_same(const char *a, const char *b)
            strcmp(a + strcspn(a, "%"), b + strcspn(b, "%")) == 0;
 }
 
-/* Of a host, or of an interface. */
+/* Is it a name of a host, or of an interface? */
 static bool is_name(const char *text)
 {
     for (const char *c = text; *c != '\0'; c++)

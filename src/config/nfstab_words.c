@@ -10,7 +10,7 @@
     "nfs_version, fence, mnt_timeout, connections, nfsport, mntport, uid, gid, management or " \
     "community"
 
-/* The place of a character of the current line. */
+/* The place of a character in the current line. */
 static struct conf_position position_of(const struct words *words, const char *at)
 {
     struct conf_position position = words->line;
@@ -46,7 +46,7 @@ static size_t word_length(const char *text, const char *end)
     return length;
 }
 
-/* A key ends at a colon too. */
+/* A key also ends at a colon. */
 static size_t key_length(const char *text, const char *end)
 {
     size_t length = word_length(text, end);
@@ -105,7 +105,7 @@ bool words_value(struct words *words, const struct keyword *keyword, struct conf
     } else {
         words_fail(words, *at, "found %s after '%s', expected ':'", quote_word(words, quoted),
                    keyword->name);
-        /* If the colon was only forgotten, what stands there is the value. */
+        /* If only the colon was forgotten, the next word is the value. */
         if (any && *words->cursor == '=')
             words->cursor++;
         else if (!any || conf_nfstab_is_item(words->cursor, words->end))
@@ -132,7 +132,7 @@ bool words_value(struct words *words, const struct keyword *keyword, struct conf
     return true;
 }
 
-/* Passes over the colon under the cursor and the value behind it, if there is one. */
+/* Skips the colon under the cursor, and the value after it, if there is one. */
 static void skip_value(struct words *words)
 {
     words->cursor++;
@@ -140,7 +140,7 @@ static void skip_value(struct words *words)
         words->cursor += word_length(words->cursor, words->end);
 }
 
-/* Passes over the rest of something that is no item, so that one mistake is one message. */
+/* Skips the rest of what is no item, so that one mistake gives one message. */
 static void skip_unknown(struct words *words, size_t length)
 {
     words->cursor += length;

@@ -1,6 +1,6 @@
 /*
- * The words of nfstab(5): keys, colons and values of a line, each with its place. Used by the
- * parser in nfstab_parse.c; not for other rooms.
+ * The words of nfstab(5): keys, colons and values of a line, each with its place. For the parser in
+ * nfstab_parse.c. Not for other rooms.
  */
 #ifndef CONF_NFSTAB_WORDS_H
 #define CONF_NFSTAB_WORDS_H
@@ -10,30 +10,30 @@
 
 struct parser;
 
-/* What may stand in a line. */
+/* What a line may contain. */
 struct keyword {
     const char *name;
-    const char *expected; /* as a value; NULL: a flag */
+    const char *expected; /* as a value; NULL: it is a flag */
     void (*take)(struct parser *parser);
-    bool of_file;              /* may stand before the first server */
-    size_t offset;             /* a number: the unsigned member of struct conf_server, */
+    bool of_file;              /* allowed before the first server */
+    size_t offset;             /* for a number: the unsigned member of struct conf_server, */
     unsigned long least, most; /* and its bounds */
-    const char *const *later;  /* words that are not supported yet; NULL ends them */
+    const char *const *later;  /* words that are not supported yet; NULL ends the list */
 };
 
 enum { CONF_NFSTAB_KEYWORDS = 20 };
 extern const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS]; /* nfstab_parse.c */
 
-/* Where the parser stands in a text. Lives on the parser's stack. */
+/* The parser's place in a text. On the parser's stack. */
 struct words {
     struct conf_diagnostics *d;
     bool failed; /* an error was added */
     const char *cursor;
     const char *end;
     const char *line_start;
-    struct conf_position line; /* column unused */
+    struct conf_position line; /* column is not used */
     bool nul_reported;
-    char *value; /* of the last item, escapes undone; has room for the whole text */
+    char *value; /* of the last item, without escapes; has room for the whole text */
 };
 
 #define words_fail(words, at, ...)                                       \
@@ -49,18 +49,18 @@ bool words_next(struct words *words);
 bool words_next_line(struct words *words);
 
 /*
- * Takes the key under the cursor and returns what it means, its place in `at`. What is no key is
- * reported and passed over together with what seems to belong to it; then NULL is returned, and
- * `*meant` is the key that it is most like, or NULL.
+ * Takes the key under the cursor and returns its meaning; its place goes to `at`. Reports what is
+ * no key, skips it with what seems to belong to it, and returns NULL. Then *meant is the nearest
+ * key, or NULL.
  */
 const struct keyword *words_key(struct words *words, struct conf_position *at,
                                 const struct keyword **meant);
 
-/* Takes the colon and the value after a key; the value goes to words->value, its place to `at`.
- * Returns false if there is none, which was then reported. */
+/* Takes the colon and the value after a key. The value goes to words->value, its place to `at`.
+ * False: there is none, and that was reported. */
 bool words_value(struct words *words, const struct keyword *keyword, struct conf_position *at);
 
-/* Takes a colon and a value after a flag, if there are any: a mistake. */
+/* Takes a colon and a value after a flag, which are a mistake, and reports it. */
 void words_no_value(struct words *words, const struct keyword *keyword);
 
 #endif

@@ -10,9 +10,9 @@
 #include "sys/sys.h"
 
 #define READ_SIZE_FIRST 16384
-#define NAME_LENGTH_MAX 32 /* of those that conf_nearest_name() knows */
+#define NAME_LENGTH_MAX 32 /* of the names that conf_nearest_name() knows */
 
-/* Not by malloc(): a file may be opened by a handler that interrupted that. */
+/* Not by malloc(): a signal handler that interrupted malloc() may open a file. */
 int conf_read_all(int fd, size_t max, char **text, size_t *length)
 {
     size_t room = READ_SIZE_FIRST, used = 0;
@@ -46,7 +46,7 @@ int conf_read_all(int fd, size_t max, char **text, size_t *length)
 int conf_file_read(const char *file, size_t max, char **text, size_t *length)
 {
     struct stat status;
-    /* O_NONBLOCK: a FIFO put in the place of a file must not hang the application's start. */
+    /* O_NONBLOCK: a FIFO in the place of a file must not hang the application's start. */
     int fd = sys_open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0)
         return fd;
@@ -91,11 +91,11 @@ size_t conf_text_mark(const char *text, size_t length)
     return length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-/* How many letters must be added, left out, changed, or exchanged with their neighbour to make one
- * of the other. */
+/* How many letters must be added, left out, changed, or exchanged with a neighbour to turn one word
+ * into the other. */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
-    unsigned rows[3][NAME_LENGTH_MAX + 1]; /* of the last letters of `a`, in turn */
+    unsigned rows[3][NAME_LENGTH_MAX + 1]; /* for the last letters of `a`, in turn */
 
     for (size_t k = 0; k <= b_length; k++)
         rows[0][k] = (unsigned)k;
@@ -120,7 +120,7 @@ const char *conf_nearest_name(const char *word, size_t length, const void *names
                               size_t size)
 {
     const char *nearest = NULL;
-    unsigned least = length > 4 ? 3 : 2; /* nearer than this */
+    unsigned least = length > 4 ? 3 : 2; /* it must be nearer than this */
 
     if (length > NAME_LENGTH_MAX)
         return NULL;
@@ -142,7 +142,7 @@ const char *conf_nearest_name(const char *word, size_t length, const void *names
 const char *conf_quote(char out[CONF_QUOTE_SIZE], const char *text, size_t length)
 {
     char *to = out;
-    /* A byte takes at most 4, the closing quote and the mark of a cut at most 5. */
+    /* A byte takes at most 4; the closing quote and the mark of a cut take at most 5. */
     char *limit = out + CONF_QUOTE_SIZE - 9;
 
     *to++ = '\'';

@@ -19,7 +19,7 @@
 #define BYTES_LEAST       4096 /* of one READ or WRITE */
 #define INCLUDE_DEPTH_MAX 10   /* libconfig's */
 
-/* What an archive of libconfig has instead of libc's variables: see the Makefile. */
+/* A static libconfig uses these instead of libc's variables: see the Makefile. */
 FILE *conf_stdin, *conf_stdout, *conf_stderr;
 
 enum type {
@@ -27,12 +27,12 @@ enum type {
     TYPE_SIZE,  /* an int: 0, or within the range */
     TYPE_BYTES, /* an int64_t */
     TYPE_FLOAT, /* a double */
-    TYPE_WORD,  /* an enum whose values are the indexes of words[] */
+    TYPE_WORD,  /* an enum: its values are the indexes of words[] */
 };
 
 #define KEY(name) #name, offsetof(struct conf_tunables, name)
 
-/* Every key once: what it may hold, and where it goes. */
+/* Every key once: what it may have, and where it goes. */
 static const struct key {
     const char *name;
     size_t offset;
@@ -69,7 +69,7 @@ static const struct key {
 
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
-/* A TYPE_WORD member is stored as the int it is. */
+/* A TYPE_WORD member is stored as the int that it is. */
 _Static_assert(sizeof(enum conf_stability) == sizeof(int) &&
                    sizeof(enum conf_privileged_port) == sizeof(int) &&
                    sizeof(enum conf_raw_io_uring) == sizeof(int) &&
@@ -77,7 +77,7 @@ _Static_assert(sizeof(enum conf_stability) == sizeof(int) &&
                    sizeof(enum log_level) == sizeof(int),
                "enums are ints");
 
-/* All values that are permitted are exact as a double. */
+/* All permitted values are exact as a double. */
 static void store(struct conf_tunables *tunables, const struct key *key, double value)
 {
     void *member = (char *)tunables + key->offset;
@@ -124,7 +124,7 @@ static const struct key *find_key(const char *name)
 
 /* --- one setting ------------------------------------------------------------------------- */
 
-/* What the setting holds, for a message. */
+/* The content of the setting, for a message. */
 static const char *quote_setting(const config_setting_t *setting, char quoted[CONF_QUOTE_SIZE])
 {
     switch (config_setting_type(setting)) {
@@ -142,7 +142,7 @@ static const char *quote_setting(const config_setting_t *setting, char quoted[CO
     case CONFIG_TYPE_STRING: {
         const char *text = config_setting_get_string(setting);
         conf_quote(quoted, text, strlen(text));
-        quoted[0] = quoted[strlen(quoted) - 1] = '"'; /* as it stands in the file */
+        quoted[0] = quoted[strlen(quoted) - 1] = '"'; /* as it is written in the file */
         return quoted;
     }
     default:
@@ -150,7 +150,7 @@ static const char *quote_setting(const config_setting_t *setting, char quoted[CO
     }
 }
 
-/* What it says for this key; -1, which none may have, if it is of a wrong type or word. */
+/* The value for this key. -1, which no key allows: the type or the word is wrong. */
 static double value_of(const struct key *key, const config_setting_t *setting)
 {
     int type = config_setting_type(setting);
@@ -212,7 +212,7 @@ static bool take_setting(struct conf_tunables *tunables, const config_setting_t 
 
 /* --- a file ------------------------------------------------------------------------------ */
 
-/* Passes over a comment or a string. */
+/* Skips a comment or a string. */
 static const char *skip_prose(const char *c)
 {
     const char *end = NULL;
@@ -228,9 +228,9 @@ static const char *skip_prose(const char *c)
 }
 
 /*
- * Older versions of libconfig cut a whole number without an L to 32 bits, and do not tell: it would
- * be another one, maybe even a valid one. False, and an error, if there is such a number in the
- * text or in what it includes.
+ * Older versions of libconfig cut a whole number without an L to 32 bits, and do not say so. It
+ * would be another number, perhaps even a valid one. False, with an error: there is such a number
+ * in the text, or in a file that it includes.
  */
 static bool check_numbers(const char *file, const char *directory, const char *text, int depth,
                           struct conf_diagnostics *d)
@@ -276,7 +276,7 @@ static bool check_numbers(const char *file, const char *directory, const char *t
     return fine;
 }
 
-/* What libconfig did not like, and what would have been right. */
+/* Reports what libconfig did not like, and what would have been right. */
 static void say_syntax(const config_t *config, struct conf_position at, struct conf_diagnostics *d)
 {
     const char *text = config_error_text(config);

@@ -1,31 +1,32 @@
 /*
- * Which path the next call takes: the one where it should be over first.
+ * Which path the next call takes: the one on which it should be over first.
  *
- * The time is estimated as (bytes on their way there + its own) times the service time of a byte,
- * which is measured as replies come: while calls wait, the time between two replies is what the
- * path needed for the later one, whatever limits it (a slow link, a busy server). So links of
- * different speed are each kept busy to their capacity, and the faster ones get more.
+ * The time is estimated as (bytes in flight there + its own) times the service time of a byte. That
+ * is measured as replies come. While calls wait, the time between two replies is what the path
+ * needed for the later one. That holds whatever limits the path: a slow link, or a busy server. So
+ * links of different speed are each kept busy, and the faster ones get more.
  *
- * An estimate that was not confirmed for a while fades to that of the best path, so that a path
- * that was slow once is tried again.
+ * An estimate that is not confirmed for a while fades to that of the best path. So a path that was
+ * slow once is tried again.
  */
 #include "net/balance.h"
 #include "net/health.h"
 #include "sys/sys.h"
 
 enum {
-    UNIT = 65536,            /* bytes; of `ns_per_unit` */
-    OVERHEAD = 512,          /* of a call and its reply, with the headers of all layers */
-    WINDOW_BYTES = 4 * UNIT, /* of a measurement, which lasts WINDOW_NS or longer; */
-    WINDOW_LEAST = UNIT / 2, /* after SLOW_NS this does */
+    UNIT = 65536,            /* bytes that `ns_per_unit` is for */
+    OVERHEAD = 512,          /* bytes of a call and its reply besides data, with the headers of all
+                                layers */
+    WINDOW_BYTES = 4 * UNIT, /* bytes of a measurement, which lasts WINDOW_NS or longer */
+    WINDOW_LEAST = UNIT / 2, /* bytes that are enough after SLOW_NS */
     JUMP = 4                 /* the most by which one measurement may exceed the last estimate */
 };
 #define WINDOW_NS  UINT64_C(10000000)
 #define SLOW_NS    UINT64_C(50000000)
-#define FADE_NS    UINT64_C(200000000) /* in which half of an old difference is forgotten */
+#define FADE_NS    UINT64_C(200000000) /* half of an old difference is forgotten in this time */
 #define FADE_STEPS 20
 
-/* Counted is what others may have to wait for: with one path only what is long. */
+/* Only counts what others may have to wait for: with one path, only long calls. */
 static bool counts(const struct net_channel *channel, size_t bytes)
 {
     return channel->server->path_count > 1 || bytes >= NET_BULK;
@@ -62,7 +63,7 @@ static uint64_t best_service(const struct net_server *server)
     return best;
 }
 
-/* What is believed now of a path's service time. */
+/* What is believed of a path's service time now. */
 static uint64_t believed_service(const struct net_path *path, uint64_t best, uint64_t now_ns)
 {
     uint64_t own = atomic_load_explicit(&path->load.ns_per_unit, memory_order_relaxed);
@@ -73,10 +74,8 @@ static uint64_t believed_service(const struct net_path *path, uint64_t best, uin
     return best + (steps < FADE_STEPS ? (own - best) >> steps : 0);
 }
 
-/*
- * Replies may come in bursts, many at one time: of bytes alone a window would be full within one,
- * and say that they took no time.
- */
+/* Is the window full? Replies may come in bursts, many at one time. By bytes alone, one burst would
+ * fill a window, and seem to have taken no time. */
 static bool is_measured(const struct net_load *load)
 {
     return load->window_ns >= WINDOW_NS &&
@@ -84,8 +83,8 @@ static bool is_measured(const struct net_load *load)
             (load->window_ns >= SLOW_NS && load->window_bytes >= WINDOW_LEAST));
 }
 
-/* The window is full: what it says counts as much as what was believed, which is uncertain where it
- * has faded: from there to what it was. Under the lock of the load. */
+/* Learns from a full window. It counts as much as the old estimate. If that has faded, anything
+ * between the faded and the old value counts as it. Under the lock of the load. */
 static void learn(struct net_path *path, uint64_t now_ns)
 {
     struct net_load *load = &path->load;
@@ -115,7 +114,7 @@ void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_
         load->window_ns += now_ns - since;
     if (now_ns > load->departed_ns)
         load->departed_ns = now_ns;
-    /* A short call that was alone says more of latency than of speed: a path that gets only such
+    /* A short call that was alone tells more of latency than of speed. A path that gets only such
      * calls shall not seem slow. */
     load->window_bytes += alone && bytes < UNIT ? UNIT : bytes + OVERHEAD;
     if (is_measured(load))
@@ -143,7 +142,8 @@ struct net_path *net_balance(struct net_server *server, size_t bytes, const uint
         uint64_t waiting =
             atomic_load_explicit(&path->load.outstanding_bytes, memory_order_relaxed) +
             (held ? held[i] : 0);
-        /* In nanoseconds times UNIT; 1 where nothing is known, so that bytes decide. */
+        /* In nanoseconds times UNIT. If nothing is known it is 1 for a byte, so that bytes
+         * decide. */
         uint64_t time = (waiting + bytes + OVERHEAD) * (believed_service(path, best, now_ns) + 1);
         if (!chosen || time < least) {
             chosen = path;

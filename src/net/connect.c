@@ -16,7 +16,7 @@ static socklen_t address_length(const struct sockaddr_storage *address)
                                           : sizeof(struct sockaddr_in);
 }
 
-/* Copies, as one may not write a sockaddr_storage through a pointer to another type. */
+/* Copies, as a sockaddr_storage may not be written through a pointer to another type. */
 void net_address_set_port(struct sockaddr_storage *address, unsigned port)
 {
     in_port_t value = htons((uint16_t)port);
@@ -47,13 +47,13 @@ static int bind_port(int fd, struct sockaddr_storage *local, unsigned port)
 /* The local ports that are tried in turn for one connection. */
 struct source {
     unsigned preferred;            /* 0: none */
-    unsigned start, tried, shared; /* those below 1024 */
-    bool last;                     /* there is none left to try */
+    unsigned start, tried, shared; /* below 1024: where to begin, and how many were tried */
+    bool last;                     /* there is no other one to try */
 };
 
 /*
- * First those that nobody has, which costs an attempt to bind for each. Then some that may be of
- * connections to other addresses, which only connecting tells: it takes far longer, and when many
+ * First tries ports that are free, at the cost of one bind each. Then it tries some that may belong
+ * to connections to other addresses. Only connecting tells that, and takes far longer; when many
  * processes wait for a port they all try.
  */
 static int bind_low(int fd, struct sockaddr_storage *local, struct source *source)
@@ -71,9 +71,9 @@ static int bind_low(int fd, struct sockaddr_storage *local, struct source *sourc
 }
 
 /*
- * Binds the next one that is free. Many servers (Linux: `secure`, the default) answer only ports
- * below 1024. These start at one that differs from process to process, so that many processes do
- * not all try the same ones.
+ * Binds the next free port. Many servers (Linux: `secure`, the default) answer only ports below
+ * 1024. Those start at a port that differs between processes, so that they do not all try the same
+ * ones.
  */
 static int bind_local(int fd, const struct net_address *address, enum net_port policy,
                       struct source *source)
@@ -121,7 +121,7 @@ static int wait_connected(int fd, const struct net_connecting *how)
     }
 }
 
-/* This host has an address from where the peer can be reached: what is missing is a port. */
+/* Has this host an address from which the peer can be reached? Then only a port is missing. */
 static bool has_source(const struct net_address *address)
 {
     if (address->local.ss_family != AF_UNSPEC)
@@ -141,13 +141,13 @@ static int open_socket(const struct net_address *address)
     if (fd < 0)
         return fd;
     fd = sys_fd_protect(fd); /* at once: connecting takes long, and the number may be closed */
-    /* Closing resets the connection: no late duplicate of a call survives it, and no privileged
-     * port is held in TIME_WAIT. */
+    /* Closing resets the connection. So no late duplicate of a call survives it, and no privileged
+     * port stays in TIME_WAIT. */
     struct linger abortive = {.l_onoff = 1, .l_linger = 0};
     sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
     set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_flag(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    /* Connections to different addresses may come from the same port: there are few below 1024. */
+    /* Connections to different addresses may share a local port: there are few below 1024. */
     set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (address->dontroute)
         set_flag(fd, SOL_SOCKET, SO_DONTROUTE, 1);
@@ -183,7 +183,7 @@ int net_connect_from(const struct net_address *address, struct net_connecting *h
         sys_fd_close(fd);
         if (!bound || result != -EADDRNOTAVAIL || !has_source(address))
             return result;
-        if (source.last) /* else another connection to this address comes from the port */
+        if (source.last) /* else another connection to this address has the port */
             return -EADDRINUSE;
     }
 }
@@ -201,7 +201,7 @@ bool net_address_is_ours(const struct sockaddr_storage *local)
         return true;
     int fd = sys_socket(local->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return true; /* connecting will say why not */
+        return true; /* connecting will tell why */
     int result = bind_port(fd, &copy, 0);
     sys_close(fd);
     return result != -EADDRNOTAVAIL;
@@ -213,7 +213,7 @@ bool net_low_ports_permitted(void)
     int fd = sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return true;                                 /* it is not known */
-    int result = bind_port(fd, &local, PORT_LOWEST); /* the right is looked at first */
+    int result = bind_port(fd, &local, PORT_LOWEST); /* the kernel checks the right first */
     sys_close(fd);
     return result != -EACCES;
 }

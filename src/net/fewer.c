@@ -1,15 +1,15 @@
 /*
- * Some servers accept connections without end, and answer on so many of one client only, as it is
- * done to limit clients of a cloud. A call on one that is silent would wait for ever.
+ * Some servers accept any number of connections, and answer each client only on a few of them.
+ * Clouds do this to limit clients. A call on a connection that is silent would wait for ever.
  *
- * Who gives such a connection up, as it never brought an answer while others of the path do, says
- * so here: the channel is `silenced`. Then calls use others, and the pool does not grow. The thread
- * of health.c asks silenced channels at once, and then more and more rarely, whether they answer a
- * ping: no call waits for that. That the server answers on fewer connections than we wanted is
- * said, and shown, when the first time was in vain.
+ * A thread gives such a connection up if it never brought an answer while others of the path do.
+ * Then the channel is `silenced`: calls use others, and the pool does not grow. The thread of
+ * health.c asks silenced channels whether they answer a ping, at once, and then more and more
+ * rarely. No call waits for that. If the first ping gets no answer, the log and the statistics say
+ * on how many connections the server answers.
  *
- * All processes of a client may share the number. One that is answered on no connection says so in
- * the run directory. Another one that is answered meanwhile, and has several, gives one up: its
+ * All processes of a client may share the limit. A starved process says so in the run directory.
+ * Another process that is answered meanwhile, and has several connections, gives one up: its
  * channel is silenced, and asked again later.
  */
 #include <errno.h>
@@ -26,8 +26,8 @@
 
 enum {
     ASK_TIMEOUT_MS = 1000,
-    ASK_OPEN_MS = 100, /* of a connection that is open, */
-    OPEN_MOST = 3,     /* and of so many */
+    ASK_OPEN_MS = 100, /* for a connection that is open */
+    OPEN_MOST = 3,     /* how many open ones are asked */
     SAY_EVERY_S = 3600,
     SUBJECT_MAX = 512
 };
@@ -39,7 +39,7 @@ enum {
 #define LOOK_STARVED_NS UINT64_C(500000000)
 #define STARVED_NS      UINT64_C(5000000000) /* it may be said every 3 seconds, and a little more */
 
-/* One of the path, from `*index` on, which becomes the place behind it; NULL: there is no more. */
+/* The next channel of the path from `*index` on; *index moves behind it. NULL: there is none. */
 static struct net_channel *next_of(const struct net_path *path, unsigned *index)
 {
     const struct net_server *server = path->server;
@@ -52,7 +52,7 @@ static struct net_channel *next_of(const struct net_path *path, unsigned *index)
     return NULL;
 }
 
-/* Something came over the connection since it was made, and it is not silenced. */
+/* Did something come over the connection since it was made, and is it not silenced? */
 static bool is_answering(const struct net_channel *channel)
 {
     return net_channel_is_heard(channel, atomic_load(&channel->connected_ns)) &&
@@ -106,7 +106,7 @@ static bool may_say(const struct net_path *path, bool fewer)
     return true;
 }
 
-/* Some are silent still: when they are asked next, and what the administrator is told. */
+/* Some are still silent: sets when to ask next, and tells the administrator. */
 static void still_fewer(struct net_path *path)
 {
     const struct net_server *server = path->server;
@@ -205,8 +205,8 @@ void net_path_starved(const struct net_path *path)
         run_fact_put(&key, sizeof(key), "", 1);
 }
 
-/* The server may have been away for both, and answer this process first: then this one has asked
- * lately whether it answers. */
+/* The server may have been away for both processes, and answer this one first. Then this process
+ * asked lately whether it answers. */
 void net_path_look_starved(struct net_path *path, uint64_t now_ns)
 {
     const struct net_server_options *options = &path->server->options;
@@ -222,12 +222,12 @@ void net_path_look_starved(struct net_path *path, uint64_t now_ns)
         atomic_load(&path->heard_ns) <= said_ns ||
         atomic_load(&path->server->suspected_ns) + STARVED_NS > said_ns)
         return;
-    run_fact_forget(&key, sizeof(key)); /* one is enough */
+    run_fact_forget(&key, sizeof(key)); /* one process that gives way is enough */
     atomic_store(&path->giving, true);
     net_health_kick();
 }
 
-/* The one that has the least to do. */
+/* The answering channel with the least to do. */
 static struct net_channel *choose_given(const struct net_path *path)
 {
     struct net_channel *best = NULL, *channel;

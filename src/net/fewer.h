@@ -4,29 +4,30 @@
 
 #include "net/net.h"
 
-/* The channel's connection never brought anything. If another one of the path that is in the pool
- * did since then, calls use that, until this one answers, too. */
+/* The channel's connection never brought anything. If another connection of the path brought
+ * something since then, calls use that one until this one answers, too. */
 void net_channel_silenced(struct net_channel *channel, uint64_t since_ns);
 
-/* By the thread of health.c: asks those again whose time it is. *due becomes when that is next, if
- * it is earlier. */
+/* For the thread of health.c: asks silenced channels again, if it is time. If the next time is
+ * earlier than *due, *due becomes that. */
 void net_path_ask_silenced(struct net_path *path, uint64_t *due);
 
-/* Nobody answers this process over the path, where asking ended with `result`, and nothing came
- * since then: connections are accepted, and were silent from the first. It is not so where they
- * fail for a reason of this host, nor when one answered before, as the server may only be slow now.
+/*
+ * Is this process starved on the path? Asking ended with `result`, nothing came since `since_ns`,
+ * and connections are accepted but were silent from the first. False if connecting fails for a
+ * reason of this host. False too if a connection answered before: the server may only be slow now.
  */
 bool net_path_is_starved(const struct net_path *path, int result, uint64_t since_ns);
-/* Says so: another process may have several connections. */
+/* Tells other processes that this one is starved: one of them may have several connections. */
 void net_path_starved(const struct net_path *path);
-/* Looks now and then, of a path that answers on several connections, whether another process of the
- * user lacks one. */
+/* For a path that answers on several connections: looks now and then whether another process of the
+ * user is starved. */
 void net_path_look_starved(struct net_path *path, uint64_t now_ns);
-/* By the thread of health.c: gives one up then. *due as above. */
+/* For the thread of health.c: gives one connection up for that process. *due: as above. */
 void net_path_share(struct net_path *path, uint64_t *due);
 
-/* Does a connection of the path answer that is open, and that nobody drives? Its calls may be over,
- * and nobody have looked. */
+/* Does an open connection of the path answer, that no thread drives? Its calls may be over without
+ * any thread having looked. */
 bool net_path_answers(const struct net_path *path);
 
 #endif

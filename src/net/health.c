@@ -1,11 +1,11 @@
 /*
  * Which paths of a server are fit for use.
  *
- * Who uses a path finds out that it fails (net_path_failed(), net_path_suspect()). That it works
- * again, that a further path leads to the same server, and whether the other paths answer while one
- * is silent, is asked by a thread of our own, which starts when a server with several paths first
- * needs it: when one path is not enough, or fails. Several paths are asked at once, each by a
- * thread that ends with it: one that is dead shall not keep the others waiting.
+ * A thread that uses a path finds out that it fails (net_path_failed(), net_path_suspect()). A
+ * thread of ours asks the rest: whether it works again, whether a further path leads to this
+ * server, and whether other paths answer while one is silent. That thread starts when a server
+ * first needs it: when one path is not enough, or fails. It asks several paths at once, each in a
+ * thread that ends with its answer. So a dead path does not keep the others waiting.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -26,8 +26,8 @@
 
 enum {
     PROBE_FIRST_MS = 100,
-    PROBE_PAUSE_MS = 3000,  /* at most: a path that works again is missed */
-    SUSPECT_EVERY_MS = 500, /* doubled for each time that nobody answered, */
+    PROBE_PAUSE_MS = 3000,  /* at most, as a path that works again is wanted */
+    SUSPECT_EVERY_MS = 500, /* doubled each time that none answered, */
     UNHEARD_MOST = 3,       /* so often */
     DRAIN_EVERY_MS = 100,
     SAY_EVERY_S = 60,
@@ -36,15 +36,15 @@ enum {
 };
 
 #define MS_NS   UINT64_C(1000000)
-#define AWAY_NS (2000 * MS_NS) /* a server that restarts is soon at its address again */
+#define AWAY_NS (2000 * MS_NS) /* a server that restarts is back at its address sooner */
 
-/* `lock` guards the list, `running` and `visited`; held briefly. */
+/* `lock` guards `servers`, `running` and `visited`; held briefly. */
 static struct {
     pthread_mutex_t lock;
     struct net_server *servers; /* those that can be probed */
-    struct net_server *visited; /* by the thread at this moment */
+    struct net_server *visited; /* by the thread, now */
     bool running;
-    bool alone;             /* the thread's: more of them could not be started */
+    bool alone;             /* only for the thread: no further ones could be started */
     _Atomic uint32_t kicks; /* futex: there is something new to do */
 } health = {.lock = PTHREAD_MUTEX_INITIALIZER};
 _Atomic bool net_health_late;
@@ -85,7 +85,7 @@ bool net_path_other_heard(const struct net_path *path, uint64_t since_ns)
     return false;
 }
 
-/* What of a path is said once by all processes. `number` tells occasions apart. */
+/* The subject of a message that all processes together say once. `number` tells occasions apart. */
 static void name_subject(const struct net_path *path, const char *what, uint32_t number,
                          char *subject, size_t size)
 {
@@ -101,7 +101,7 @@ static bool may_say_of(const struct net_path *path, const char *what, uint32_t n
     return !path->server->options.hidden && run_may_say(subject, interval_s);
 }
 
-/* May it be said that the path is down, or up? Once a minute, or when the opposite was said. */
+/* May the log say that the path is down, or up? Once a minute, or if it said the opposite. */
 static bool may_say_change(const struct net_path *path, bool down)
 {
     char opposite[SUBJECT_MAX];
@@ -139,7 +139,7 @@ bool net_server_drain(struct net_server *server)
     if (!server->options.close_idle ||
         !atomic_load_explicit(&server->draining, memory_order_relaxed))
         return true;
-    atomic_store(&server->draining, false); /* before: it may become so again meanwhile */
+    atomic_store(&server->draining, false); /* first, since it may be set again meanwhile */
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = server->channels[i];
@@ -195,7 +195,7 @@ void net_path_show(struct net_path *path)
     if (!path->stats)
         return;
     stats_path_state(path->stats, state, reason);
-    if (state == DIRECTNFS_CHANNEL_SILENT) /* it was found out a little later */
+    if (state == DIRECTNFS_CHANNEL_SILENT) /* it was found out a little later than it began */
         stats_set(&path->stats->since_ns,
                   sys_clock_ns(CLOCK_REALTIME) - (sys_now_ns() - silent_ns));
 }
@@ -210,10 +210,8 @@ bool net_server_may_say(struct net_server *server, unsigned interval_s)
     return run_may_say(server->name, interval_s);
 }
 
-/*
- * That a path is down is news of its own only when others work: else the server is what is down,
- * and a line for each path would say less. Under server->lock; the line is written without it.
- */
+/* A path that is down is news of its own only if others work. Else the server is down, and a line
+ * for each path would say less. Under server->lock; the line is written without it. */
 enum news { NEWS_NONE, NEWS_PATH, NEWS_SERVER };
 
 static enum news news_of(struct net_path *path)
@@ -281,7 +279,7 @@ void net_path_suspect(struct net_path *path, uint64_t now_ns)
     net_health_kick();
 }
 
-/* The only path is down for long. Is it known since now where else it may be? */
+/* The only path has been down long. Is it known only now where else the server may be? */
 static bool begins_elsewhere(struct net_path *path)
 {
     struct net_server *server = path->server;
@@ -386,8 +384,8 @@ static int probe(struct net_path *path)
     return result;
 }
 
-/* Is it this path's turn to be probed? *due becomes the time when it is, if that is earlier. To the
- * only path who has calls connects himself. */
+/* Is it this path's turn to be probed? If its time comes later, but before *due, *due becomes that.
+ * A server's only path is probed only if it may be elsewhere: a thread with calls connects it. */
 static bool is_due(struct net_path *path, uint64_t now, uint64_t *due)
 {
     if (path_state(path) == NET_PATH_REFUSED || atomic_load(&path->offline) ||
@@ -404,12 +402,12 @@ static bool is_due(struct net_path *path, uint64_t now, uint64_t *due)
     return at <= now;
 }
 
-/* A path that is being asked, together with others. */
+/* A path that is asked, together with others. */
 struct probing {
     struct net_path *path;
     bool open; /* one of its open connections will do */
     int result;
-    _Atomic uint32_t *left; /* futex: how many of them are not done */
+    _Atomic uint32_t *left; /* futex: how many are not done */
 };
 
 static void *probe_one(void *argument)
@@ -439,7 +437,7 @@ static void probe_all(struct probing *probings, unsigned count)
         sys_futex(&left, FUTEX_WAIT_PRIVATE, now, NULL);
 }
 
-/* What follows for one whose turn it was. */
+/* Notes the result for a path that was due. */
 static void note_probe(struct net_path *path, int result)
 {
     struct net_server *server = path->server;
@@ -455,17 +453,17 @@ static void note_probe(struct net_path *path, int result)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* What can be asked whether the server answers: the only path though it is down, as it may accept a
- * connection and be silent on it. */
+/* Can the path be asked whether the server answers? The only path is asked even when it is down:
+ * the server may accept a connection and be silent on it. */
 static bool is_asked(const struct net_path *path)
 {
     return net_path_usable(path) || path->server->path_count == 1;
 }
 
 /*
- * A path, or a connection of it, is silent. Those that are to take over its calls must have
- * answered since: a connection that is open and idle, or else a new one. A path that does not
- * answer, while another does, is down. When none does it is the server that is silent.
+ * A path, or a connection of it, is silent. A path that is to take over its calls must have
+ * answered since. An open, idle connection is asked, or else a new one. If another path answers, a
+ * path that does not is down. If none answers, the server is silent.
  */
 static void ask_others(struct net_server *server, uint64_t suspected_ns)
 {
@@ -498,7 +496,7 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
     }
 }
 
-/* Does what is due for one server. *due becomes when there is more to do, if that is earlier. */
+/* Does what is due for one server. If there is more to do before *due, *due becomes that time. */
 static void visit(struct net_server *server, uint64_t *due)
 {
     uint64_t suspected = atomic_load(&server->suspected_ns);
@@ -571,7 +569,7 @@ void net_health_leave(struct net_server *server)
         at = &(*at)->next;
     if (*at)
         *at = server->next;
-    /* Another one may have left while it is visited, and the thread goes on from there. */
+    /* Another server may leave while it is visited: the thread goes on from its `next`. */
     if (health.visited && health.visited->next == server)
         health.visited->next = server->next;
     while (health.visited == server) {

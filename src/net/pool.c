@@ -17,16 +17,16 @@
 enum {
     PAUSE_FIRST_MS = 100,
     PRIVILEGED_BELOW = 1024,
-    RESERVE_BYTES = 16384 /* of data, for which a call without any may wait on the reserve */
+    RESERVE_BYTES = 16384 /* bytes of data, for which a call without any may wait on the reserve */
 };
 
 const char net_no_port[] = "no local port is left";
 
-#define HEARD_NS         UINT64_C(2000000000)  /* a path that was heard of so recently works */
-#define FAILED_NS        UINT64_C(10000000000) /* for which a channel that was refused is not used */
+#define HEARD_NS         UINT64_C(2000000000)  /* a path that was heard so recently works */
+#define FAILED_NS        UINT64_C(10000000000) /* a refused channel is not used for so long */
 #define NO_PORT_EVERY_NS UINT64_C(60000000000)
 
-/* Where channels of probes count: nobody looks at it. */
+/* The counters of probes' channels; nobody reads them. */
 static struct directnfs_channel_stats hidden_stats;
 
 void net_server_leave(struct net_server *server)
@@ -50,7 +50,7 @@ void net_server_destroy(struct net_server *server)
     sys_free(server);
 }
 
-/* Under server->lock. NULL: the path has all it may have, or there is no memory. */
+/* Under server->lock. NULL: the path has all channels that it may have, or there is no memory. */
 static struct net_channel *channel_add(struct net_path *path)
 {
     struct net_server *server = path->server;
@@ -113,7 +113,8 @@ int net_server_create(const struct net_server_options *options, const struct net
 
 /* ---- choosing ---- */
 
-/* A server may limit connections: one that it refused is left alone for a while. */
+/* A server may limit connections: a channel that it refused, or silences, is not used for a
+ * while. */
 static bool channel_failed(const struct net_channel *channel)
 {
     uint64_t failed_ns = atomic_load_explicit(&channel->failed_ns, memory_order_relaxed);
@@ -121,7 +122,7 @@ static bool channel_failed(const struct net_channel *channel)
            atomic_load_explicit(&channel->silenced, memory_order_relaxed);
 }
 
-/* The reserve has enough calls in flight, which are like this one as far as we know. */
+/* Has the reserve enough calls in flight? They are taken to be of this one's size. */
 static bool is_left_to_shorter(const struct net_channel *channel, size_t outstanding, size_t bytes)
 {
     return channel->reserve && outstanding * bytes >= RESERVE_BYTES;
@@ -159,8 +160,8 @@ bool net_channel_has_other(const struct net_channel *channel)
            (channel_failed(channel) && net_channel_has_sister(channel));
 }
 
-/* Bits above what a channel has to do, so that one without them goes before it. Where the server is
- * silent on some connections, one that brought an answer is better than a new one. */
+/* High bits that count for more than what a channel has to do: the lower rank is better. If the
+ * server is silent on some connections, one that brought an answer is better than a new one. */
 static uint64_t rank(const struct net_channel *channel, bool failed, bool kept_free)
 {
     uint64_t rank = (uint64_t)failed << 62 | (uint64_t)kept_free << 61;
@@ -171,10 +172,9 @@ static uint64_t rank(const struct net_channel *channel, bool failed, bool kept_f
 }
 
 /*
- * The channel of the path that has the least to do: the fewest calls in flight, and less bulk data
- * before that. Bulk data leaves one channel of a full pool to calls that are short, and those do
- * not queue up there, as long as the others can be had. NULL: there is none. *grow: another one
- * would help.
+ * The channel of the path with the least to do: less bulk data, then fewer calls in flight. Bulk
+ * data leaves one channel of a full pool, the reserve, to short calls. Those do not queue up there
+ * as long as there are others. NULL: there is none. *grow: another channel would help.
  */
 static struct net_channel *least_busy(struct net_path *path, size_t bytes, bool *grow)
 {
@@ -223,7 +223,7 @@ struct net_channel *net_path_channel(struct net_path *path, size_t bytes)
     return added ? added : best ? best : server->channels[0];
 }
 
-/* No path is usable: one that may become so, first of all one that nobody took offline. */
+/* No path is usable: takes one that may become so, best one that is not offline. */
 static struct net_path *last_resort(struct net_server *server)
 {
     struct net_path *chosen = NULL;
@@ -245,7 +245,7 @@ struct net_path *net_path_choose(struct net_server *server, size_t bytes, const 
     net_server_drain(server);
     struct net_path *path = net_balance(server, bytes, held);
     if (!path) {
-        net_server_want_more(server); /* one that was not needed so far may be usable */
+        net_server_want_more(server); /* a path that was not needed so far may be usable */
         return last_resort(server);
     }
     if (atomic_load_explicit(&path->load.outstanding_bytes, memory_order_relaxed) > 0 ||
@@ -268,7 +268,7 @@ void net_path_address(struct net_path *path, struct net_address *address)
     pthread_mutex_unlock(&path->server->lock);
 }
 
-/* Under server->lock. */
+/* net_path_is_down_for() under server->lock. */
 static bool is_down_for(const struct net_path *path, uint64_t least_ns)
 {
     const struct net_server *server = path->server;
@@ -300,7 +300,7 @@ bool net_path_move(struct net_path *path, const struct sockaddr_storage *peer)
 
 static bool same_peer(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
-    return memcmp(a, b, sizeof(*a)) == 0; /* one is a copy of the other, if they are the same */
+    return memcmp(a, b, sizeof(*a)) == 0; /* if they are equal, one is a copy of the other */
 }
 
 bool net_channel_is_astray(const struct net_channel *channel)
@@ -313,7 +313,7 @@ bool net_channel_is_astray(const struct net_channel *channel)
     return astray;
 }
 
-/* Its connection is to that address. False: the path is at another one by now. */
+/* Enters a connection to that address. False: the path has moved to another one. */
 static bool channel_opened(struct net_channel *channel, int fd, const struct sockaddr_storage *peer)
 {
     struct net_server *server = channel->server;
@@ -331,10 +331,10 @@ static bool channel_opened(struct net_channel *channel, int fd, const struct soc
 
 bool net_server_is_at_home(const struct net_server *server)
 {
-    return server->options.hidden || sys_network_is_home(); /* a probe is made where it is */
+    return server->options.hidden || sys_network_is_home(); /* a probe is made wherever it is */
 }
 
-/* One that is over is closed only when the next one is made. */
+/* A connection that is over is closed only when the next one is made: it does not count. */
 static bool is_connected(const struct net_server *server)
 {
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
@@ -352,7 +352,7 @@ bool net_server_look_abroad(struct net_server *server)
     return abroad;
 }
 
-/* Of the process it is said, and of its children. */
+/* Said once for the process and its children. */
 static void say_abroad(const struct net_server *server)
 {
     static _Atomic bool said;
@@ -363,7 +363,7 @@ static void say_abroad(const struct net_server *server)
                     server->name);
 }
 
-/* Calls go over another connection, if there is one, be it of another path. */
+/* Calls go over another connection, if there is one, perhaps on another path. */
 static int refuse_abroad(struct net_channel *channel)
 {
     atomic_store(&channel->failed_ns, sys_now_ns());
@@ -382,7 +382,7 @@ enum net_port net_port_policy(const struct net_server *server)
                : server->options.port_policy;
 }
 
-/* It is the process that lacks something, so it says so once a minute whatever it lacks it for. */
+/* The process lacks ports, not the server: it says so once a minute, whatever it wants one for. */
 static void say_no_port(const struct net_server *server, const struct net_path *path)
 {
     static _Atomic uint64_t said_ns;
@@ -421,7 +421,7 @@ void net_channel_failed(struct net_channel *channel, const char *why)
     struct net_path *path = channel->path;
     uint64_t now = sys_now_ns();
     atomic_store(&channel->failed_ns, now);
-    if (atomic_load(&channel->silenced)) /* it was the connection before, too */
+    if (atomic_load(&channel->silenced)) /* the connection before was silenced, too */
         return;
     if (now - atomic_load(&path->heard_ns) > HEARD_NS || !net_channel_has_other(channel))
         net_path_failed(path, why);
@@ -474,7 +474,7 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
     }
     atomic_store(&channel->failed_ns, 0);
     atomic_store(&server->abroad, false);
-    /* Wakes the reader now and then, to look after calls that stay unanswered. */
+    /* Wakes the reader now and then, to look after calls without an answer. */
     struct timeval tick = {.tv_usec = NET_TICK_MS * 1000};
     sys_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
     int unacknowledged_ms = (int)server->options.retransmit_timeout_s * 1000;
@@ -526,8 +526,8 @@ void net_channel_reset(struct net_channel *channel)
 
 void net_channel_disconnect(struct net_channel *channel)
 {
-    /* A process that was forked, and has not come to close its copy or to exec, would keep the
-     * connection alive beyond close(), and what is queued in it would be sent. */
+    /* A forked process may not have closed its copy yet, nor called exec. It would keep the
+     * connection alive beyond close(), and the queued data would be sent. */
     net_channel_reset(channel);
     channel_close(channel);
 }
@@ -535,7 +535,7 @@ void net_channel_disconnect(struct net_channel *channel)
 void net_channel_retire(struct net_channel *channel)
 {
     net_channel_disconnect(channel);
-    channel->local_port = 0; /* when it is needed again that is no reconnect */
+    channel->local_port = 0; /* a connection that is needed again is no reconnect */
     atomic_store(&channel->turn_over, false);
     if (channel->stats && atomic_load(&channel->path->offline))
         stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_OFFLINE);
@@ -550,7 +550,7 @@ int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt)
     return pause < longest ? pause : longest;
 }
 
-/* What a path does is found out anew: the thread that would probe it does not exist here. */
+/* The child finds out anew what a path does: the thread that would probe it does not exist here. */
 static void path_after_fork(struct net_path *path)
 {
     if (atomic_load(&path->state) == NET_PATH_DOWN)
@@ -588,5 +588,5 @@ void net_server_after_fork(struct net_server *server)
         atomic_store(&channel->outstanding_bytes, 0);
         channel->oldest_ns = 0;
     }
-    atomic_store(&server->abroad, true); /* who uses it first looks: see net_server_is_abroad() */
+    atomic_store(&server->abroad, true); /* the first user looks: see net_server_is_abroad() */
 }

@@ -1,11 +1,11 @@
 /*
  * When ports below 1024 are short.
  *
- * There are 512 of them for each address of this host and each address of a server, and every
+ * There are 512 of them for each address of this host and each address of a server. Every
  * connection takes one. A process that finds few free asks the server whether it answers other
- * ports as well. It also gives a port back as soon as its connection has nothing to do: a thread of
- * our own closes it then, as nobody else would look. While none is left, a connection that always
- * has something to do is closed between two calls now and then: those who wait have their turn.
+ * ports as well. It also gives a port back as soon as its connection has nothing to do. A thread of
+ * ours closes it then, as no other thread would look. While no port is left, a connection that is
+ * always busy is closed now and then, between two calls. So others have their turn.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,16 +20,16 @@
 #include "sys/thread.h"
 
 enum {
-    SHORT_TRIES = 64, /* without finding one that is free: nine of ten are taken */
-    ENOUGH_TIMES = 4, /* in a row the first one that was tried was free */
+    SHORT_TRIES = 64, /* after so many were not free: nine of ten are taken */
+    ENOUGH_TIMES = 4, /* so often in a row the first one tried was free */
     ASK_TIMEOUT_MS = 2000,
     LOOK_EVERY_MS = 250,
     SAY_EVERY_S = 60
 };
 
 #define IDLE_NS      UINT64_C(1000000000)  /* nothing was received for so long */
-#define TURN_NS      UINT64_C(5000000000)  /* of one that is always busy */
-#define ASK_EVERY_NS UINT64_C(30000000000) /* servers are configured anew */
+#define TURN_NS      UINT64_C(5000000000)  /* though servers are configured anew */
+#define ASK_EVERY_NS UINT64_C(30000000000) /* so seldom, though servers are configured anew */
 
 bool net_server_is_open(const struct net_server *server)
 {
@@ -41,7 +41,7 @@ bool net_server_is_open(const struct net_server *server)
     return false;
 }
 
-/* It was long enough in use, and there is no other one for those who may wait. */
+/* Was the connection in use long enough, and is no other port left for processes that may wait? */
 static bool is_waited_for(struct net_channel *channel)
 {
     uint64_t now = sys_now_ns();
@@ -68,7 +68,7 @@ static void give_back_idle(struct net_server *server)
     }
 }
 
-/* Until nothing is open any more: the next connection starts it again. */
+/* Runs until nothing is open any more: the next connection starts it again. */
 static void *give_back(void *argument)
 {
     struct net_server *server = argument;

@@ -4,8 +4,8 @@
 
 #include "net/net.h"
 
-/* The process has no connection, and may have to wait for a port. Who is about to take what other
- * processes wait for makes one first. */
+/* Does the process have no connection, and may it have to wait for a port? Before it takes what
+ * other processes wait for, it makes a connection. */
 bool net_server_is_open(const struct net_server *server);
 static inline bool net_server_lacks_port(const struct net_server *server)
 {
@@ -13,14 +13,15 @@ static inline bool net_server_lacks_port(const struct net_server *server)
            !net_server_is_open(server);
 }
 
-/* A connection was made, or failed, after so many ports were tried. If that tells that they are
- * short the connections of this server are given back when they are idle. */
+/* A connection was made, or failed, after so many ports were tried. If few are free, idle
+ * connections of this server are closed from now on. */
 void net_ports_tried(struct net_server *server, unsigned tried);
 
-/* None is left. May another one be used? Asks the server, at most every half minute. */
+/* No port below 1024 is left: may another one be used? Asks the server, at most every half
+ * minute. */
 bool net_ports_take_any(struct net_path *path);
 
-/* Before the server is destroyed: waits for the thread. */
+/* To be called before the server is destroyed: waits for the thread. */
 void net_ports_leave(struct net_server *server);
 
 #endif

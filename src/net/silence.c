@@ -1,11 +1,11 @@
 /*
- * A server that hangs keeps its connections: nothing fails, and calls wait. Who waits for them
- * looks several times a second how long the oldest one does (rpc/failover.c), and tells it here.
+ * A server that hangs keeps its connections: nothing fails, and calls wait. The thread that waits
+ * looks several times a second how long the oldest call does (rpc/failover.c), and tells it here.
  *
- * A path is silent when a call waits for a second and longer than is usual for its like, and
- * nothing came meanwhile. That is shown in the statistics, and changes nothing of what is done.
- * When a server is silent for `silence_warning`, over this path and all others, that is on the log,
- * and so is the end of it; each once for all processes of the host.
+ * A path is silent when a call has waited a second, and longer than usual for its like. Nothing
+ * must have come meanwhile. The statistics show that; it changes nothing else. When a server is
+ * silent for `silence_warning` over all its paths, the log says so, and later that it is over. It
+ * says each once for all processes of the host.
  */
 #include <stdio.h>
 
@@ -16,11 +16,11 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-#define HEARD_NS UINT64_C(1000000000) /* so often it is told that a path is answered */
+#define HEARD_NS UINT64_C(1000000000) /* so often options.heard() is told */
 
 enum { SAY_EVERY_S = 60, SUBJECT_MAX = 300 };
 
-/* Under server->lock: of all channels of the path. */
+/* Under server->lock: since when the oldest call of all channels of the path waits. */
 static uint64_t oldest_of(const struct net_path *path, unsigned *calls)
 {
     const struct net_server *server = path->server;
@@ -38,8 +38,8 @@ static uint64_t oldest_of(const struct net_path *path, unsigned *calls)
     return oldest_ns;
 }
 
-/* May it be said that the server is silent, or answers? Once a minute, or when the opposite was
- * said. */
+/* May the log say that the server is silent, or answers? Once a minute, or if it said the
+ * opposite. */
 static bool may_say(const struct net_server *server, bool silent)
 {
     char subject[SUBJECT_MAX], opposite[SUBJECT_MAX];
@@ -108,7 +108,7 @@ void net_channel_waits(struct net_channel *channel, uint64_t oldest_ns, uint64_t
     }
     atomic_store(&path->silent_ns, !silent ? 0 : was ? was : since);
     pthread_mutex_unlock(&server->lock);
-    /* What is shown is compared, not what was known: two threads may have crossed. */
+    /* Compare with what is shown, not with what was known: two threads may have crossed. */
     if (path->stats && (stats_get(&path->stats->state) == DIRECTNFS_CHANNEL_SILENT) != silent)
         net_path_show(path);
     if (silent)

@@ -60,7 +60,7 @@ static const char *name_of(const struct rpc_call *call)
     return stats_procedure_name(call->procedure) + strlen("NFS_");
 }
 
-/* A probe that had no answer: no server failed to do anything. */
+/* Is it a probe without an answer? Then no server failed to do anything. */
 static bool is_probe_in_vain(const struct rpc_call *call)
 {
     bool unanswered = call->unsettled || call->sent_ns == 0 || call->error == -ETIMEDOUT;

@@ -1,10 +1,10 @@
 /*
- * The procedures of NFS, typed and synchronous: the same for all versions of it. Which version a
- * server is asked in is the client's `version`, a table; nobody else asks for it.
+ * The procedures of NFS, typed and synchronous, for all versions. The client's `version`, a table,
+ * is the only place that knows in which version a server is asked.
  *
- * All return 0 or -errno: what the server's status means (v3/status.h), or what the RPC layer
- * said (rpc_wait()). A server that answers JUKEBOX is asked again, after a pause, and one that does
- * not answer is waited for: for as long as it takes, unless the client has a time limit.
+ * All return 0 or -errno: the meaning of the server's status (v3/status.h), or what the RPC layer
+ * said (rpc_wait()). A server that answers JUKEBOX is asked again after a pause. A server that does
+ * not answer is waited for. Both go on for as long as it takes, unless the client has a time limit.
  */
 #ifndef NFS_NFS_H
 #define NFS_NFS_H
@@ -15,80 +15,79 @@
 #include "rpc/rpc.h"
 
 struct nfs_version;
-struct nfs_session; /* of version 4.1: v4/session.h */
+struct nfs_session; /* for version 4.1: v4/session.h */
 
-/* The fence of a server's sessions (v4/fence.h). The strings live as long as they do. */
+/* The fence of a server's sessions (v4/fence.h). The strings live as long as the sessions. */
 struct nfs_fence {
     const char *server, *name;
-    const char *directory; /* of the server: where its token is */
+    const char *directory; /* at the server: where its token is */
 };
 
 enum { NFS_OWNER_SHOWN = 64 };
 
-/* What is told about a session to people. */
+/* What people are told about a session. */
 struct nfs_session_facts {
     uint64_t client;                 /* the client id */
-    uint32_t slots, free;            /* calls in flight, at most; and how many more now */
+    uint32_t slots, free;            /* how many calls may be in flight, and how many more could be
+                                        now */
     uint32_t lease_s;                /* how long the server waits for us */
-    uint32_t owner_length;           /* of the server's owner, of which are here */
-    char owner[NFS_OWNER_SHOWN + 1]; /* the first bytes, ? for those that cannot be printed */
+    uint32_t owner_length;           /* of the server's owner; its first bytes follow */
+    char owner[NFS_OWNER_SHOWN + 1]; /* ? for bytes that cannot be printed */
 };
 
-/* Who asks whom. Owned by the caller, only read here. */
+/* How a server is called, and with which credential. Owned by the caller, only read here. */
 struct nfs_client {
     const struct nfs_version *version;
     struct nfs_session *session; /* NULL: the version has none */
     struct net_server *server;
     const struct rpc_auth *auth;
-    struct directnfs_mount_stats *counted; /* where its calls are counted; NULL: of no mount */
+    struct directnfs_mount_stats *counted; /* where its calls are counted; NULL: for no mount */
     uint32_t read_max;                     /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
     uint32_t write_max;
     int timeout_ms; /* 0: for ever, as a hard mount; else -ETIMEDOUT or the error of connecting */
 };
 
-/* The bytes of one READ or WRITE: what the server grants, cut by the tunable `wanted` (0: is not
- * set), in whole pages. */
+/* How many bytes one READ or WRITE has: what the server grants, at most the tunable `wanted` (0: it
+ * is not set), in whole pages. */
 uint32_t nfs_transfer_size(uint32_t granted, int wanted);
 
 /* What came of an nfs_read() or nfs_write(). */
 struct nfs_transfer {
-    size_t length;         /* bytes from `offset` on, without a gap */
-    bool eof;              /* read: the end of the file was met */
-    bool two_ends;         /* read: data go on behind the size told with them, or end before it */
-    bool at_once;          /* after -EAGAIN of an _end function: a pause is of no use */
-    bool unsettled;        /* also after an error: an older copy of a call may yet be carried out */
-    bool repeated;         /* also after an error: a call may have been carried out before, with
-                              another outcome */
-    uint64_t connected_ns; /* when the newest connection that answered was made */
-    uint64_t sent_ns;      /* when the first call that went well was sent, */
-    uint64_t answered_ns;  /* and the last one answered */
-    uint64_t verifier;     /* write: the same for all parts */
-    uint32_t committed;    /* write: the weakest of all parts (enum nfs_stable) */
-    struct nfs_post_attr attr; /* the latest of all parts, if each had it */
-    bool before_present;       /* write: each told ... */
-    struct nfs_time before;    /* ... the ctime before it, of which this is the first */
-    unsigned parts;            /* write: that were answered */
+    size_t length;  /* bytes from `offset` on, without a gap */
+    bool eof;       /* read: the end of the file was met */
+    bool two_ends;  /* read: data go on after the size that came with them, or end before it */
+    bool at_once;   /* after -EAGAIN from an _end function: call again without a pause */
+    bool unsettled; /* also after an error: an older copy of a call may yet be carried out */
+    bool repeated;  /* also after an error: a call may have been carried out before, with
+                       another outcome */
+    uint64_t connected_ns;     /* when the newest connection that answered was made */
+    uint64_t sent_ns;          /* when the first call that went well was sent, */
+    uint64_t answered_ns;      /* and when the last one was answered */
+    uint64_t verifier;         /* write: one for all parts */
+    uint32_t committed;        /* write: the weakest of all parts (enum nfs_stable) */
+    struct nfs_post_attr attr; /* the latest of all parts, if each had some */
+    bool before_present;       /* write: each part told the ctime before it */
+    struct nfs_time before;    /* the first of those ctimes */
+    unsigned parts;            /* write: how many were answered */
 };
 
-/* How long it waited for the server. */
+/* How long the transfer waited for the server. */
 static inline uint64_t nfs_transfer_ns(const struct nfs_transfer *transfer)
 {
     return transfer->answered_ns > transfer->sent_ns ? transfer->answered_ns - transfer->sent_ns
                                                      : 0;
 }
 
-/* Where the bytes come from, or go to. */
+/* The memory that the bytes come from, or go to. */
 struct nfs_data {
     const struct iovec *vectors;
     int count;
-    size_t length;  /* their sum, or less */
-    size_t certain; /* read: of them the file has so many, as far as is known: see rpc_call */
+    size_t length;  /* bytes: the sum of the vectors, or less */
+    size_t certain; /* read: how many of them the file has, as far as is known: see rpc_call */
 };
 
-/*
- * What a version of NFS does. In all of it the functions below say what the members do; RPC calls
- * know the version that began them (`made_by`).
- */
+/* What a version of NFS does. The functions below say what the members do. An RPC call knows the
+ * version that began it (`made_by`). */
 struct nfs_version {
     unsigned number;  /* of the RPC program */
     const char *name; /* as in nfstab(5) */
@@ -112,26 +111,31 @@ struct nfs_version {
                         enum nfs_stable stable);
     int (*write_end)(const struct rpc_call *call, enum nfs_stable stable,
                      struct nfs_transfer *transfer);
-    /* A WRITE, FILE_SYNC, that is refused with -ECANCELED when the file's `change` is not the
-     * expected one. NULL where the version has none. */
+    /* A WRITE, FILE_SYNC, that the server refuses with -ECANCELED if the file's `change` is not the
+     * expected one. NULL: the version has none. */
     void (*write_if_begin)(struct rpc_call *call, const struct nfs_client *client,
                            const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
                            const struct nfs_attr *expected);
     int (*write_if_end)(const struct rpc_call *call, const struct nfs_attr *expected,
                         struct nfs_transfer *transfer);
-    /* NULL where the version has no sessions, and MOUNT tells the root. What they are is said in
-     * v4/session.h. */
+    /* v4/session.h says what these do. NULL: the version has no sessions, and MOUNT tells the
+     * root. */
     int (*root)(const struct nfs_client *client, const char *directory, struct nfs_fh *fh);
     struct nfs_session *(*session_new)(void (*made)(void *of), void *of);
     void (*session_end)(const struct nfs_client *client);
     void (*session_after_fork)(struct nfs_session *session);
     int (*session_renew)(const struct nfs_client *client);
-    /* Before it is made: its fence. Where it is said that this process has lost it, for good. */
+    /* Sets the session's fence, before the session is made. Returns a flag that becomes true, for
+     * good, when this process has lost the fence. */
     const _Atomic bool *(*session_fence)(struct nfs_session *session,
                                          const struct nfs_fence *fence);
-    /* Does this host have the fence, as far as is known without a call, and for as long as this
-     * process knows it? 0, with a number that is another whenever a host took it; -EPERM; or
-     * -EAGAIN: it had it, and whether it still has cannot be told now. */
+    /*
+     * Does this host have the fence, as far as is known without a call? It must have had it for as
+     * long as this process knows the fence.
+     * 0: yes. *term differs for each time that a host took the fence.
+     * -EPERM: no.
+     * -EAGAIN: it had it, and whether it still has it cannot be told now.
+     */
     int (*session_hold)(struct nfs_session *session, uint64_t *term);
     int (*leads_here)(const struct nfs_client *over);
     bool (*session_facts)(struct nfs_session *session, struct nfs_session_facts *facts);
@@ -151,21 +155,21 @@ static inline int nfs_getattr(const struct nfs_client *client, const struct nfs_
     return client->version->getattr(client, fh, attr);
 }
 
-/* `*unsettled`, also after an error: an older copy of the call may yet be carried out. */
+/* *unsettled, also after an error: an older copy of the call may yet be carried out. */
 static inline int nfs_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
                               const struct nfs_sattr *sattr, struct nfs_wcc *wcc, bool *unsettled)
 {
     return client->version->setattr(client, fh, sattr, wcc, unsettled);
 }
 
-/* `name` is one component; -ENAMETOOLONG when it is longer than NFS_NAME_MAX. */
+/* `name` is one component. -ENAMETOOLONG: it is longer than NFS_NAME_MAX. */
 static inline int nfs_lookup(const struct nfs_client *client, const struct nfs_fh *directory,
                              const char *name, struct nfs_fh *fh, struct nfs_post_attr *attr)
 {
     return client->version->lookup(client, directory, name, fh, attr);
 }
 
-/* `*access` goes in as the bits asked for (enum nfs_access) and comes out as those granted. */
+/* *access: the bits asked for (enum nfs_access); then those granted. */
 static inline int nfs_access(const struct nfs_client *client, const struct nfs_fh *fh,
                              uint32_t *access, struct nfs_post_attr *attr)
 {
@@ -178,8 +182,8 @@ static inline int nfs_fsinfo(const struct nfs_client *client, const struct nfs_f
     return client->version->fsinfo(client, fh, res);
 }
 
-/* Bytes [offset, offset + count); count 0: to the end of the file. `*repeated`: the server may have
- * carried it out before, with another outcome. */
+/* Commits the bytes [offset, offset + count); count 0: to the end of the file. *repeated: the
+ * server may have carried it out before, with another outcome. */
 static inline int nfs_commit(const struct nfs_client *client, const struct nfs_fh *fh,
                              uint64_t offset, uint32_t count, uint64_t *verifier, bool *repeated)
 {
@@ -187,10 +191,12 @@ static inline int nfs_commit(const struct nfs_client *client, const struct nfs_f
 }
 
 /*
- * One READ or WRITE as a call of its own, for callers that keep many in flight: at most
- * client->read_max (write_max) bytes and RPC_VECTORS_MAX vectors, which must stay valid and
- * unchanged until the call is answered. The `_end` functions judge the answer: 0 and the transfer
- * (length may be short); -EAGAIN: it is to be made again, mostly for JUKEBOX; or -errno.
+ * One READ or WRITE as a call of its own, for callers that keep many in flight. It has at most
+ * client->read_max (write_max) bytes and RPC_VECTORS_MAX vectors. The memory must stay valid and
+ * unchanged until the call is answered. The `_end` functions judge the answer:
+ * 0: it went well; see the transfer. Its length may be short.
+ * -EAGAIN: make the call again, mostly after JUKEBOX.
+ * Another -errno: it failed.
  */
 static inline void nfs_read_begin(struct rpc_call *call, const struct nfs_client *client,
                                   const struct nfs_fh *fh, uint64_t offset,
@@ -246,37 +252,39 @@ static inline int nfs_write_if_end(const struct rpc_call *call, const struct nfs
     return call->made_by->write_if_end(call, expected, transfer);
 }
 
-/* Sends calls that were begun; and waits for calls that were sent, within the client's time limit.
- */
+/* Send calls that were begun; and wait for calls that were sent, within the client's time limit. */
 void nfs_call_send(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count);
 void nfs_call_wait(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count);
-/* Both. */
+/* nfs_call_send() and nfs_call_wait(). */
 void nfs_call_run(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count);
 
 /*
- * Reads data->length bytes into data->vectors, in parts of client->read_max that are on their way
- * together. Short replies are continued. Returns 0 when all bytes or those up to the end of the
- * file are there, or the error that stopped it with transfer->length bytes before it.
+ * Reads data->length bytes into data->vectors, in parts of client->read_max that are in flight
+ * together. It goes on after short replies. Returns 0 when all bytes, or those up to the end of the
+ * file, are there. Else returns the error that stopped it; transfer->length bytes before it are
+ * there.
  */
 int nfs_read(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
              const struct nfs_data *data, struct nfs_transfer *transfer);
 
 /*
- * Writes likewise, with the stability asked for. When the server restarts in the middle, so that
- * parts come back with different verifiers, everything is written again, at last FILE_SYNC: one
- * verifier holds for all, or `committed` says that none is needed. The memory must not change
- * during the call. On an error transfer->length bytes before it are written.
+ * Writes data->length bytes with the stability asked for, in parts as nfs_read(). If the server
+ * restarts amidst, parts come back with different verifiers. Then it writes everything again, and
+ * in the end FILE_SYNC. So one verifier holds for all, or `committed` says that none is needed. The
+ * memory must not change during the call. After an error, transfer->length bytes before it are
+ * written.
  */
 int nfs_write(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
               const struct nfs_data *data, enum nfs_stable stable, struct nfs_transfer *transfer);
 
 /*
- * Writes likewise, FILE_SYNC, one part after the other, while nobody else changes the file.
- * `expected` is what the server said of it last; the end of each part makes that newer. With
- * NFSv4.1 the server itself compares (VERIFY, RFC 8881 section 18.31), and -ECANCELED says that the
- * file is another one than expected, and the rest was not written. NFSv3 cannot ask for that: what
- * the file was before is told afterwards (transfer->before), and -ECANCELED is for the parts that
- * follow.
+ * Writes FILE_SYNC, one part after the other, while nobody else changes the file. `expected` is
+ * what the server last said of the file; each part that ends brings it up to date. -ECANCELED: the
+ * file is not as expected.
+ *
+ * With NFSv4.1 the server itself compares (VERIFY, RFC 8881 section 18.31), and the rest was not
+ * written. NFSv3 cannot ask for that. It tells afterwards how the file was before
+ * (transfer->before), and -ECANCELED only keeps the following parts from being written.
  */
 int nfs_write_if(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
                  const struct nfs_data *data, struct nfs_attr *expected,

@@ -1,4 +1,4 @@
-/* Transfers of any length: READ and WRITE in parts that are on their way together. */
+/* Transfers of any length: READ and WRITE in parts that are in flight together. */
 #include <errno.h>
 
 #include "nfs/call.h"
@@ -6,19 +6,19 @@
 #include "rpc/message.h"
 
 enum {
-    PARTS = 4, /* on their way together; each takes 5 KiB of the caller's stack */
+    PARTS = 4, /* in flight together; each takes 5 KiB of the caller's stack */
     UNSTABLE_TRIES = 3
 };
 
 /* One READ or WRITE of a transfer. */
 struct part {
     struct rpc_call call;
-    size_t from; /* in the transfer */
+    size_t from; /* offset in the transfer */
     struct nfs_data data;
     struct iovec own_vectors[RPC_VECTORS_MAX];
 };
 
-/* A transfer while it runs. */
+/* A transfer that runs. */
 struct transfer {
     const struct nfs_client *client;
     const struct nfs_fh *fh;
@@ -26,13 +26,13 @@ struct transfer {
     struct nfs_data data;
     bool write;
     enum nfs_stable stable;
-    struct nfs_attr *expected; /* nfs_write_if(); else NULL */
+    struct nfs_attr *expected; /* for nfs_write_if(); else NULL */
     bool verifier_known, verifier_differs;
-    bool attr_missing;        /* of a part that was answered */
-    struct nfs_transfer *sum; /* of what its parts came to */
+    bool attr_missing;        /* a part was answered without attributes */
+    struct nfs_transfer *sum; /* what its parts came to, together */
 };
 
-/* Is each part compared by the server? */
+/* Does the server compare each part with `expected`? */
 static bool is_compared(const struct transfer *transfer)
 {
     return transfer->expected && transfer->client->version->write_if_begin;
@@ -51,7 +51,7 @@ static void part_begin(struct part *part, const struct transfer *transfer)
         nfs_read_begin(&part->call, transfer->client, transfer->fh, offset, &part->data);
 }
 
-/* A server that was started again may take less in a session than when the client was made. */
+/* A restarted server may take less in a session than when the client was made. */
 static size_t longest_part(const struct nfs_client *client, bool write)
 {
     uint32_t limit = write ? client->write_max : client->read_max;
@@ -59,8 +59,8 @@ static size_t longest_part(const struct nfs_client *client, bool write)
     return most > 0 && most < limit ? nfs_transfer_size(most, 0) : limit;
 }
 
-/* Cuts the next part at `from`: as long as the server takes, and RPC_VECTORS_MAX vectors reach, but
- * not longer than `most`. */
+/* Cuts the next part at `from`. It is as long as the server takes and RPC_VECTORS_MAX vectors
+ * reach, but at most `most`. */
 static void part_cut(struct part *part, const struct transfer *transfer, size_t from, size_t most)
 {
     size_t limit = longest_part(transfer->client, transfer->write);
@@ -98,7 +98,7 @@ static bool is_later(const struct nfs_time *one, const struct nfs_time *other)
     return one->sec != other->sec ? one->sec > other->sec : one->nsec > other->nsec;
 }
 
-/* Parts are carried out in any order. */
+/* Adds the attributes of a part. Parts are carried out in any order. */
 static void add_attributes(struct nfs_transfer *sum, const struct nfs_transfer *own, bool write)
 {
     if (own->attr.present &&
@@ -110,8 +110,8 @@ static void add_attributes(struct nfs_transfer *sum, const struct nfs_transfer *
         sum->before = own->before;
 }
 
-/* Was the file before this part what it was expected to be, and is it known what that made of it?
- * Else no other part may follow. */
+/* Was the file as expected before this part, and is it known what the part made of it? Else no
+ * other part may follow. */
 static bool is_expected(const struct transfer *transfer, const struct nfs_transfer *own)
 {
     const struct nfs_time *ctime = &transfer->expected->ctime;
@@ -119,8 +119,8 @@ static bool is_expected(const struct transfer *transfer, const struct nfs_transf
            own->before.nsec == ctime->nsec;
 }
 
-/* Judges the answer to a part and adds it to the transfer. -EAGAIN: it is to be begun again, if
- * `*at_once` without a pause. */
+/* Judges the answer to a part and adds it to the transfer. -EAGAIN: begin the part again; if
+ * *at_once, without a pause. */
 static int part_end(struct part *part, struct transfer *transfer, size_t *done, bool *at_once)
 {
     struct nfs_transfer *sum = transfer->sum, own;
@@ -165,7 +165,7 @@ static int part_end(struct part *part, struct transfer *transfer, size_t *done, 
     return 0;
 }
 
-/* Runs one part, or what is left of it, until it is complete, fails, or the file ends. */
+/* Runs a part, or the rest of it, until it is complete, fails, or the file ends. */
 static int part_finish(struct part *part, struct transfer *transfer, struct nfs_patience *patience)
 {
     struct rpc_call *calls[] = {&part->call};
@@ -189,7 +189,7 @@ static int part_finish(struct part *part, struct transfer *transfer, struct nfs_
     }
 }
 
-/* Runs the whole transfer with up to `count` parts on their way. */
+/* Runs the whole transfer with up to `count` parts in flight. */
 static int transfer_run(struct transfer *transfer, struct part *parts, unsigned count)
 {
     struct nfs_transfer *sum = transfer->sum;
@@ -216,8 +216,8 @@ static int transfer_run(struct transfer *transfer, struct part *parts, unsigned 
     return 0;
 }
 
-/* Not inlined: the small transfer, which may run on the stack of a signal handler, does without
- * the memory of the large one. */
+/* Not inlined: the small transfer may run on the stack of a signal handler, and must not need the
+ * memory of the large one. */
 __attribute__((noinline)) static int transfer_run_many(struct transfer *transfer)
 {
     struct part parts[PARTS];
@@ -255,15 +255,15 @@ static int transfer_start(struct transfer *transfer)
             error = transfer_run_many(transfer);
         if (error != 0)
             return error;
-        /* Parts of an older instance of the server may be lost: what was FILE_SYNC is not. */
+        /* What an older instance of the server had may be lost, unless it was FILE_SYNC. */
         if (!transfer->verifier_differs || sum->committed == NFS_FILE_SYNC)
             break;
-        if (tries == UNSTABLE_TRIES) /* it has another verifier on each path */
+        if (tries == UNSTABLE_TRIES) /* the server has another verifier on each path */
             transfer->stable = NFS_FILE_SYNC;
     }
     if (transfer->verifier_differs)
-        sum->verifier = 0; /* of no one instance */
-    /* What is known may be older than what that part made of the file. */
+        sum->verifier = 0; /* no single instance has all of it */
+    /* Attributes of other parts may be older than what that part made of the file. */
     if (transfer->attr_missing)
         sum->attr.present = false;
     return 0;

@@ -1,8 +1,9 @@
 /*
- * What all versions of NFS have in common, as the rest of the engine sees it.
+ * What all versions of NFS share, as the rest of the engine sees it.
  *
- * All of it are plain values without pointers to anything they own; whoever declares one owns it.
- * Where a `present` flag is false the rest is left as it was, so that the hot path clears nothing.
+ * All of these are plain values without pointers to anything they own. The code that declares one
+ * owns it. If a `present` flag is false, the rest keeps its old content, so that the hot path
+ * clears nothing.
  */
 #ifndef NFS_TYPES_H
 #define NFS_TYPES_H
@@ -12,7 +13,7 @@
 
 #define NFS_PROGRAM  100003u
 #define NFS_FH_MAX   128u /* NFS4_FHSIZE; version 3 has up to 64 */
-#define NFS_NAME_MAX 255u /* longest file name sent: what the kernel's NAME_MAX allows */
+#define NFS_NAME_MAX 255u /* longest file name that we send, as the kernel's NAME_MAX */
 
 /* ftype3, and the first values of nfs_ftype4 */
 enum nfs_type {
@@ -25,7 +26,7 @@ enum nfs_type {
     NFS_FIFO = 7,
 };
 
-/* stable_how of all versions, in rising order of what is promised */
+/* stable_how of all versions, weakest promise first */
 enum nfs_stable {
     NFS_UNSTABLE = 0,
     NFS_DATA_SYNC = 1,
@@ -57,13 +58,13 @@ enum nfs_properties {
     NFS_FSF_CANSETTIME = 0x10,
 };
 
-/* What a server calls a file: opaque; the first `len` bytes of `data` are valid. */
+/* What a server calls a file: opaque. The first `len` bytes of `data` are valid. */
 struct nfs_fh {
     uint32_t len; /* 1..NFS_FH_MAX */
     uint8_t data[NFS_FH_MAX];
 };
 
-/* Unsigned seconds since 1970, and nanoseconds as the server sent them. */
+/* Unsigned seconds since 1970, and nanoseconds, as the server sent them. */
 struct nfs_time {
     uint32_t sec;
     uint32_t nsec;
@@ -82,19 +83,19 @@ struct nfs_attr {
     uint64_t used; /* bytes of disk space */
     uint64_t fsid;
     uint64_t fileid;
-    uint64_t change; /* NFSv4.1: another one after each change of the file; NFSv3: 0 */
+    uint64_t change; /* NFSv4.1: differs after each change of the file; NFSv3: 0 */
     struct nfs_time atime;
     struct nfs_time mtime;
     struct nfs_time ctime;
 };
 
-/* Attributes with the results of another procedure: `attr` is valid only if `present`. */
+/* Attributes that come with the results of another procedure. `attr` is valid only if `present`. */
 struct nfs_post_attr {
     bool present;
     struct nfs_attr attr;
 };
 
-/* What a change did: size, mtime and ctime are those before the call, valid only if
+/* What a change did. size, mtime and ctime are those before the call, and valid only if
  * `before_present`. */
 struct nfs_wcc {
     bool before_present;
@@ -104,7 +105,7 @@ struct nfs_wcc {
     struct nfs_post_attr after;
 };
 
-/* What SETATTR changes; a value counts only if its set_ flag says so. */
+/* What SETATTR changes. A value counts only if its set_ flag is true. */
 struct nfs_sattr {
     bool set_mode;
     bool set_uid;
@@ -123,7 +124,7 @@ struct nfs_sattr {
 /* What a file system can do. */
 struct nfs_fsinfo_res {
     uint32_t status;
-    struct nfs_post_attr attr; /* always; the rest if OK */
+    struct nfs_post_attr attr; /* always valid; the rest only if the status is OK */
     uint32_t rtmax;            /* bytes: largest READ */
     uint32_t rtpref;
     uint32_t rtmult;

@@ -1,10 +1,10 @@
 /*
  * External Data Representation (RFC 4506): a bounds-checked reader and writer.
  *
- * Both walk a buffer owned by the caller and never touch a byte outside it. The first access that
- * does not fit sets `bad` and moves the position to the end, so that everything after it fails as
- * well; a caller therefore encodes or decodes a whole message and looks at `bad` once. A reader
- * that is bad yields zeros. Neither structure owns memory or takes locks; both live on the stack.
+ * Both walk a buffer that the caller owns, and never touch a byte outside it. The first access that
+ * does not fit sets `bad` and moves the position to the end. So everything after it fails as well,
+ * and a caller codes a whole message and looks at `bad` once. A bad reader yields zeros. Neither
+ * structure owns memory or takes locks; both live on the stack.
  */
 #ifndef NFS_XDR_H
 #define NFS_XDR_H

@@ -12,12 +12,12 @@
 
 enum { NFS_PORT = 2049, STATS_MOST = 64 << 20 };
 
-/* The kernel's handle, in the host's byte order. It is padded to a multiple of 4 bytes; its
- * handle_type is its length in such units. */
+/* The kernel's handle, in the host's byte order. It is padded to a multiple of 4 bytes, and its
+ * handle_type is its length in those units. */
 struct kernel_handle {
     uint32_t number_high, number_low; /* the file id */
     uint32_t type;                    /* S_IFMT */
-    uint16_t length;                  /* of the server's handle */
+    uint16_t length;                  /* of the server's handle, in bytes */
     uint8_t data[];
 } __attribute__((packed));
 
@@ -102,7 +102,7 @@ int reach_kernel_mount_of(dev_t device, struct reach_kernel_mount *kernel)
     return result;
 }
 
-/* Of any of the places where it is mounted. */
+/* Looks at each place where the device is mounted. */
 static bool has_layouts(const struct conf_mountinfo *info, dev_t device, const char *text,
                         size_t length, char type[REACH_LAYOUT_BYTES])
 {

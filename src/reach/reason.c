@@ -122,7 +122,8 @@ enum reach_why reach_why_path(int error)
     return error == 0 ? REACH_FINE : error == -EADDRNOTAVAIL ? REACH_NO_LOCAL : REACH_NO_NAME;
 }
 
-/* A refusal: was it for the port that the call came from, or did it not even leave? */
+/* The server refused: was it for the port that the call came from, or could the call not even
+ * leave? */
 static enum reach_why why_refused(enum reach_service service, const struct conf_tunables *tunables)
 {
     enum net_port ports = reach_port_policy(tunables);
@@ -148,7 +149,7 @@ enum reach_why reach_why_call(enum reach_service service, int error,
         return REACH_NO_SERVICE;
     case -ENOENT:
     case -ENOTDIR:
-        /* Some servers hide what they do not show to such ports. */
+        /* Some servers hide an export from ports above 1023. */
         return service == REACH_MAPPER                              ? REACH_NO_SERVICE
                : service == REACH_NFS_HIGH_PORT && error == -ENOENT ? REACH_NO_EXPORT_HIGH_PORT
                                                                     : REACH_NO_EXPORT;

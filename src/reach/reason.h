@@ -1,6 +1,6 @@
 /*
- * Why a mount is not served, as the first contact finds it out: one list for the log, for
- * `directnfs stat` and for `directnfs check`.
+ * Why a mount is not served, as the first contact found out: one list for the log, for `directnfs
+ * stat` and for `directnfs check`.
  */
 #ifndef REACH_REASON_H
 #define REACH_REASON_H
@@ -9,7 +9,7 @@
 
 enum reach_why {
     REACH_FINE,
-    /* this process cannot keep a ledger: */
+    /* This process cannot keep a ledger. */
     REACH_RUN_UNUSABLE,
     REACH_RUN_FOREIGN,
     REACH_RUN_BUSY,
@@ -19,13 +19,13 @@ enum reach_why {
     REACH_RUN_LEFT,
     REACH_RUN_UNKNOWN,
     REACH_RUN_DESCRIPTORS,
-    /* nor call: */
+    /* It cannot call. */
     REACH_NO_MEMORY,
     REACH_NO_NAME,
     REACH_NO_LOCAL,
     REACH_NO_PORT,
     REACH_LOW_PORT_FORBIDDEN,
-    /* the server does not answer, or says no: */
+    /* The server does not answer, or refuses. */
     REACH_ABROAD,
     REACH_NO_ANSWER,
     REACH_NO_SERVICE,
@@ -39,33 +39,34 @@ enum reach_why {
     REACH_ELSEWHERE,
     REACH_NAME_IN_USE,
     REACH_NONSENSE,
-    /* nor can it be served so: */
+    /* The mount cannot be served this way. */
     REACH_LAYOUTS,
-    /* another host may use it: */
+    /* Another host may use it. */
     REACH_NOT_HELD,
-    /* it is another directory */
+    /* It is another directory. */
     REACH_NOT_THE_EXPORT,
     REACH_WHYS
 };
 
-/* In a few words, as `stat files` shows it; and what to do about it, a sentence, or "". */
+/* reach_reason(): in a few words, as `stat files` shows it. reach_remedy(): what to do, a sentence
+ * or "". */
 const char *reach_reason(enum reach_why why);
 const char *reach_remedy(enum reach_why why);
 
-/* Is it the run directory, or what is in it? The server was not asked then. */
+/* Is the run directory the reason, up to REACH_RUN_CROWDED? The server was not asked then. */
 static inline bool reach_is_run(enum reach_why why)
 {
     return why >= REACH_RUN_UNUSABLE && why <= REACH_RUN_CROWDED;
 }
 
-/* Of an error (-errno) of the run directory or the registry in it. */
+/* The reason for an -errno of the run directory or the registry in it. */
 enum reach_why reach_why_run(int error);
 
-/* Of an error of a path that cannot be used: see conf_path_addresses(). */
+/* The reason for an -errno of a path that cannot be used: see conf_path_addresses(). */
 enum reach_why reach_why_path(int error);
 
-/* Of an error of a call to a service of the server, which came from ports as the tunables say, or
- * is known to have come from one above 1023 (reach_nfs_from()). */
+/* The reason for an -errno of a call to a service of the server. The call came from a port as the
+ * tunables say, or it is known to have come from one above 1023 (reach_nfs_from()). */
 enum reach_service { REACH_MAPPER, REACH_MOUNT, REACH_NFS, REACH_NFS_HIGH_PORT };
 enum reach_why reach_why_call(enum reach_service service, int error,
                               const struct conf_tunables *tunables);

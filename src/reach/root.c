@@ -4,7 +4,7 @@
 
 enum { ATTEMPTS = 6, PAUSE_MS = 10 };
 
-#define FRESH_NS UINT64_C(3000000000) /* what a root was seen to be is good for so long */
+#define FRESH_NS UINT64_C(3000000000) /* a root that was seen so recently still counts */
 
 /* ---- its handle ---- */
 
@@ -64,7 +64,7 @@ int reach_prove_root(const char *path, reach_statx *look, const void *context,
     struct nfs_attr *attr = &finding->attr;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         struct statx before, after;
-        /* Mostly what the kernel knows already is true, and it need not ask. */
+        /* What the kernel knows already is mostly true, and it need not ask. */
         int flags = attempt == 0 ? AT_STATX_SYNC_AS_STAT : AT_STATX_FORCE_SYNC;
         int result = look(context, path, flags, &before);
         if (result != 0)

@@ -32,7 +32,7 @@ static void learn_groups(struct reach_identity *identity)
 
 void reach_identity_now(const struct conf_server *conf, struct reach_identity *identity)
 {
-    /* An identifier that does not exist changes nothing, and the old one is returned. */
+    /* An identifier that does not exist changes nothing, and the call returns the old one. */
     uint32_t uid = (uint32_t)sys_call1(SYS_setfsuid, -1);
     uint32_t gid = (uint32_t)sys_call1(SYS_setfsgid, -1);
     identity->uid = conf->uid != CONF_ID_PROCESS ? conf->uid : uid;

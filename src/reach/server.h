@@ -1,4 +1,4 @@
-/* A server is asked: as whom, from which ports, over which path alone. */
+/* How a server is called: as which user, from which ports, and over which single path. */
 #ifndef REACH_SERVER_H
 #define REACH_SERVER_H
 
@@ -9,26 +9,27 @@
 
 enum { REACH_GROUPS_MAX = 16 }; /* AUTH_SYS has no room for more */
 
-/* Who calls. */
+/* The user and groups of a call. */
 struct reach_identity {
     uint32_t uid, gid;
     unsigned group_count;
     uint32_t groups[REACH_GROUPS_MAX];
-    unsigned groups_had; /* with those that there is no room for */
+    unsigned groups_had; /* with those that have no room */
 };
 
-/* The calling thread at this moment, but for what the nfstab says of the server. */
+/* The calling thread's user and groups now, except where the nfstab sets others for the server. */
 void reach_identity_now(const struct conf_server *conf, struct reach_identity *identity);
 
-/* What the tunable privileged_port means. */
+/* The port policy that the tunable privileged_port asks for. */
 enum net_port reach_port_policy(const struct conf_tunables *tunables);
 
-/* Of a server of reach_over() that was called: from where, for reach_why_call(), and the port. */
+/* For a server of reach_over() that was called: the service for reach_why_call(), by the port that
+ * the call came from; and that port. */
 enum reach_service reach_nfs_from(const struct net_server *server);
 unsigned reach_port_of(const struct net_server *server);
 
-/* A server for calls over this path alone, to be destroyed by rpc_server_destroy(). 0, or
- * -errno and NULL. */
+/* Makes a server for calls over this path alone; rpc_server_destroy() destroys it. 0, or -errno and
+ * NULL. */
 int reach_over(const struct net_address *address, enum net_port ports, unsigned connections,
                const struct conf_tunables *tunables, struct net_server **server);
 

@@ -15,9 +15,9 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 10000,
-    PORT_PAUSE_MS = 1000, /* at most, until it is tried again to get a local port */
-    LOOK_EVERY_MS = 200,  /* after calls that stay unanswered */
-    SLOT_MS = 1           /* until it is looked whether an exact call can be sent */
+    PORT_PAUSE_MS = 1000, /* at most, before it tries again to get a local port */
+    LOOK_EVERY_MS = 200,  /* how often it looks after calls without an answer */
+    SLOT_MS = 1           /* how often it looks whether an exact call can be sent */
 };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -30,7 +30,7 @@ static uint32_t state_of(struct rpc_call *call)
     return atomic_load_explicit(&call->state, memory_order_acquire);
 }
 
-/* Answered, or taken from its channel. */
+/* Is it answered, or taken from its channel? */
 static bool is_settled(struct rpc_call *call)
 {
     uint32_t state = state_of(call);
@@ -39,7 +39,7 @@ static bool is_settled(struct rpc_call *call)
 
 /* ---- connecting ---- */
 
-/* A server that does not answer may hang as well when it is connected to. */
+/* A server that does not answer may also hang while we connect to it. */
 static void look_meanwhile(void *context)
 {
     struct rpc_transport *transport = context;
@@ -49,9 +49,11 @@ static void look_meanwhile(void *context)
 }
 
 /*
- * The leader makes a new connection; the lock is free meanwhile. One attempt within `timeout_ms`,
- * or a sleep until one is due. Returns 0, -EAGAIN when it is too early or another thread still uses
- * the old socket, or what connecting said.
+ * The leader makes a new connection, and the lock is free meanwhile. It makes one attempt within
+ * `timeout_ms`, or sleeps until one is due.
+ * 0: it is connected.
+ * -EAGAIN: it is too early, or another thread still uses the old socket.
+ * Another -errno: why connecting failed.
  */
 static int connect_again(struct rpc_transport *transport, int timeout_ms)
 {
@@ -69,13 +71,13 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
             call->queued_ns = now;
     }
     rpc_look_for_oldest(transport, now);
-    /* Of which one may work any moment, or does. */
+    /* One of the others may work at any moment, or does. */
     bool others = channel->server->path_count > 1 || net_channel_has_sister(channel);
     pthread_mutex_unlock(&transport->lock);
     if (others && pause > LOOK_EVERY_MS)
         pause = LOOK_EVERY_MS;
-    /* Attempts shorter than a round trip would never succeed, however often a caller who only
-     * polls makes them. */
+    /* Attempts shorter than a round trip would never succeed, however often a polling caller
+     * makes them. */
     int longest_ms = others ? RPC_CONNECT_LEAST_MS : CONNECT_TIMEOUT_MS;
     int result = -EAGAIN;
     if (pause > 0)
@@ -102,8 +104,8 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
         return result;
     }
     rpc_receiver_reset(&transport->receiver);
-    /* By address and port the server's duplicate request cache knows a call that it has seen
-     * before: another network interface may have another address. */
+    /* The server's duplicate request cache knows a call again by address and port. Another network
+     * interface may have another address. */
     rpc_queue_again(transport, channel->moved);
     transport->received_ns = sys_now_ns();
     transport->connected = true;
@@ -113,7 +115,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
 
 /* ---- the leader ---- */
 
-/* The calls whose replies come next, with payloads, from a server that answers in order. */
+/* The calls with payloads that are answered next, if the server answers in order. */
 static unsigned expected_calls(struct rpc_transport *transport,
                                struct rpc_call *expected[RPC_AIMS_MAX])
 {
@@ -141,8 +143,8 @@ bool rpc_look_is_due(const struct rpc_transport *transport, uint64_t now_ns)
     return now_ns - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000);
 }
 
-/* The program's memory for a reply is not there. The connection is given up, as nobody takes the
- * rest; that is no fault of it, so it is made anew at once. */
+/* The program's memory for a reply is missing. The connection is given up, as nobody takes the
+ * rest. It is not at fault, so a new one is made at once. */
 static void fail_target(struct rpc_transport *transport, struct rpc_call *target)
 {
     transport->attempts = 0;
@@ -151,14 +153,14 @@ static void fail_target(struct rpc_transport *transport, struct rpc_call *target
     rpc_call_fail(transport, target, -EFAULT);
 }
 
-/* Receives once and hands out replies. Under the lock, which is free while it sleeps in the kernel.
- */
+/* Receives once and hands out replies. Under the lock, which is free while it sleeps in the
+ * kernel. */
 static void receive(struct rpc_transport *transport, int timeout_ms)
 {
     struct iovec *vectors = transport->vectors;
     int fd = transport->channel->fd;
     bool full = rpc_may_send(transport) && !transport->sending;
-    /* Whose call is over on another channel does not wake this one. */
+    /* A call that ends on another channel, and frees a slot, does not wake this one. */
     if (transport->short_of_slots && transport->unsent && timeout_ms > SLOT_MS)
         timeout_ms = SLOT_MS;
     struct rpc_call *expected[RPC_AIMS_MAX];
@@ -192,7 +194,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         return;
     }
     uint64_t now = sys_now_ns();
-    if (got == -EAGAIN || got == -EINTR) { /* frequent signals shall not put off timeouts */
+    if (got == -EAGAIN || got == -EINTR) { /* frequent signals must not put off timeouts */
         if (rpc_look_is_due(transport, now))
             rpc_look_after_silence(transport);
         return;
@@ -270,7 +272,7 @@ static void follow(struct rpc_transport *transport, struct rpc_follower *self, i
 
 /* ---- for src/nfs ---- */
 
-/* Queues calls on a channel and sends what is queued, if it is connected; with `later` it may be
+/* Queues calls on a channel, and sends what is queued, if it is connected. With `later` it may be
  * kept. */
 static void submit(struct net_channel *channel, struct rpc_call *const *calls, unsigned count,
                    bool later)
@@ -335,13 +337,11 @@ void rpc_submit_adrift(struct rpc_call *call, bool over)
     submit(net_channel_get(from->server, rpc_call_bytes(call)), &call, 1, false);
 }
 
-/*
- * Takes an unanswered call back. Under the lock. A connection that has seen part of it, or may be
- * receiving into it, is given up, which costs others a resend.
- */
+/* Takes a call without an answer back. Under the lock. A connection that has seen part of it, or
+ * may be receiving into it, is given up; other calls must then be sent again. */
 static void withdraw(struct rpc_transport *transport, struct rpc_call *call, int error)
 {
-    transport->withdrawing++; /* else the leader connects, and sends the call again, in between */
+    transport->withdrawing++; /* else the leader could connect, and send the call again */
     if (call->sent)
         rpc_connection_lost(transport);
     while (!is_settled(call) && call->sent && (transport->receiving || transport->sending)) {
@@ -383,16 +383,14 @@ static void pass_lead_unless_led(struct rpc_transport *transport, bool lead)
 {
     if (lead || !transport->leading) /* it may just have been woken to lead */
         rpc_pass_lead(transport);
-    /* Others wait for the port: they look for one that is free so often. */
+    /* Others wait for the port: stay away for longer than their pause between two attempts. */
     if (atomic_load_explicit(&transport->channel->turn_over, memory_order_relaxed) &&
         rpc_retire(transport, 0))
         transport->connect_after_ns = sys_now_ns() + (PORT_PAUSE_MS + 100) * UINT64_C(1000000);
 }
 
-/*
- * Drives the channel of the first call until that, and those after it on the same channel, are
- * settled or the deadline (0: none) has passed; what is unanswered then is withdrawn.
- */
+/* Drives the channel of the first call, until that call and those after it on this channel are
+ * settled or the deadline (0: none) has passed. Withdraws what has no answer then. */
 static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
 {
     struct rpc_transport *transport = rpc_transport_of(calls[0]->channel);
@@ -409,7 +407,7 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
         } else if (!lead && transport->leading) {
             struct rpc_follower self = {.word = &calls[i]->state, .call = calls[i]};
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
-            if (!is_settled(calls[i])) /* who leads may wait for slots that this thread has */
+            if (!is_settled(calls[i])) /* the leader may wait for slots that this thread has */
                 rpc_drive_others(transport);
         } else {
             lead = true;

@@ -1,30 +1,30 @@
-/* Channels that a thread drives beside the one, or without one, that it waits on. */
+/* Channels that a thread drives, beside the one that it waits on or without one. */
 #include "rpc/transport.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 
 enum {
-    POLL_MS = 50, /* for what a thread that polls is not told */
-    IDLE_MS = 10  /* until a thread looks whether there is something to drive again */
+    POLL_MS = 50, /* how often a thread that polls looks for what nobody tells it */
+    IDLE_MS = 10  /* how often a thread looks whether there is something to drive again */
 };
 
-/* What a thread that drives several channels knows of them. */
+/* What a thread knows of the channels that it drives. */
 struct drive {
     bool leads[RPC_DRIVE_MAX];
-    struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: of one that it does not lead, or has no socket */
-    bool idle;                          /* nothing is in flight on any of them */
-    bool polled;                        /* there is one to poll */
-    bool elsewhere; /* another thread leads some of them, or what they wait for is elsewhere */
+    struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: it does not lead the channel, or has no socket */
+    bool idle;                          /* nothing is in flight on any channel */
+    bool polled;                        /* there is a channel to poll */
+    bool elsewhere; /* another thread leads some of them, or has what they wait for */
 };
 
-/* Leads a channel that has something in flight, and nobody else leads: sends, and connects. */
+/* Leads a channel that has something in flight and no other leader: sends, and connects. */
 static void drive_prepare(struct drive *drive, struct net_channel *channel, unsigned i)
 {
     struct rpc_transport *transport = rpc_transport_of(channel);
     pthread_mutex_lock(&transport->lock);
     bool busy = atomic_load(&channel->outstanding) > 0;
     bool ours = drive->leads[i] || !transport->leading;
-    if (!busy && drive->leads[i]) /* who calls there shall not wait for us to look */
+    if (!busy && drive->leads[i]) /* a thread with calls there must not wait for us to look */
         rpc_pass_lead(transport);
     drive->idle = drive->idle && !busy;
     drive->elsewhere = drive->elsewhere || (busy && !ours);
@@ -56,7 +56,7 @@ static void drive_channel(struct net_channel *channel, void (*step)(struct rpc_t
     pthread_mutex_unlock(&transport->lock);
 }
 
-/* One step of a channel that has calls under way and nobody who leads it. */
+/* One step for a channel that has calls in flight and no leader. */
 static void lead_orphan(struct rpc_transport *transport)
 {
     if (transport->leading || atomic_load(&transport->channel->outstanding) == 0)
@@ -65,7 +65,7 @@ static void lead_orphan(struct rpc_transport *transport)
     rpc_pass_lead(transport);
 }
 
-/* Nobody but this thread sends them again, and they may have all slots. */
+/* Only this thread sends its adrift calls again, and they may have all slots. */
 static void submit_own_adrift(void)
 {
     for (const struct rpc_owned *own = rpc_owned; own; own = own->outer) {
@@ -114,7 +114,7 @@ bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
             drive_prepare(&drive, channels[i], i);
         if (drive.idle)
             break;
-        /* Nobody wakes a thread that polls: of what others lead it hears by looking. */
+        /* Nobody wakes a thread that polls: it must look for what other leaders do. */
         int longest_ms = drive.elsewhere || !drive.polled ? 1 : POLL_MS;
         sys_poll(drive.polls, count, timeout_ms < longest_ms ? timeout_ms : longest_ms);
         for (unsigned i = 0; i < count; i++) {

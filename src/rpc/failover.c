@@ -43,8 +43,8 @@ void rpc_say_waiting(struct rpc_transport *transport, const char *why)
 
 /* ---- calls that wait long ---- */
 
-/* How long calls of this procedure mostly take. What hung before counts too, so there is a bound.
- */
+/* How long calls of this procedure mostly take. Calls that hung before count too, so there is a
+ * bound. */
 static uint64_t usual_ns(const struct rpc_call *call)
 {
     if (call->procedure >= DIRECTNFS_PROCEDURES)
@@ -53,8 +53,8 @@ static uint64_t usual_ns(const struct rpc_call *call)
     return usual < USUAL_MOST_NS ? usual : USUAL_MOST_NS;
 }
 
-/* Since when the call waits, over all that it was sent on: since it was first sent, or had to wait
- * for that. 0: not yet. */
+/* Since when the call waits: it was first sent then, or began to wait for that. Later connections
+ * do not matter. 0: it does not wait yet. */
 static uint64_t waits_since_ns(const struct rpc_call *call)
 {
     return call->queued_ns ? call->queued_ns : call->sent_ns;
@@ -111,7 +111,7 @@ static void ping_answered(struct rpc_call *call)
     atomic_store(&TRANSPORT_OF_PING(call)->pinging, false);
 }
 
-/* Procedure NULL, without a credential: the server answers it whatever else it is busy with. */
+/* Procedure NULL, without a credential: a server answers it whatever else it is busy with. */
 static void ping(struct rpc_transport *transport, uint64_t now)
 {
     struct rpc_call *call = &transport->ping;
@@ -136,7 +136,7 @@ static bool is_lenient(const struct net_path *path, uint64_t now)
     return now < atomic_load_explicit(&path->lenient_ns, memory_order_relaxed);
 }
 
-/* How long a call needed lately, though others were answered meanwhile. */
+/* How long a call took lately, though others were answered meanwhile. */
 static uint64_t needed_ns(const struct net_path *path, uint64_t now)
 {
     return is_lenient(path, now) ? atomic_load_explicit(&path->needed_ns, memory_order_relaxed) : 0;
@@ -157,8 +157,8 @@ void rpc_prove(struct rpc_transport *transport, uint64_t now)
     rpc_unsent_prepend(transport, &transport->ping);
 }
 
-/* Since when the server may be at work on the call: since it was first sent, or answers again, but
- * in any case since it was last sent. */
+/* Since when the server may be at work on the call: since the call was first sent, or since the
+ * server answers again; in any case since the call was last sent. */
 static uint64_t at_work_since(struct net_path *path, const struct rpc_call *call)
 {
     uint64_t since_ns = call->sent_ns, up_ns = atomic_load(&path->up_ns);
@@ -172,8 +172,11 @@ static uint64_t at_work_since(struct net_path *path, const struct rpc_call *call
     return since_ns < call->last_sent_ns ? since_ns : call->last_sent_ns;
 }
 
-/* Others were answered while the connection was silent, and then it brought an answer; or one came
- * when the call was sent for the third time: there are calls that take long. */
+/*
+ * Learns that some calls take long, and makes the path lenient. Either others were answered while
+ * the connection was silent, and then it brought an answer. Or an answer came when the call was
+ * sent for the third time.
+ */
 void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call *call)
 {
     struct net_path *path = transport->channel->path;
@@ -187,11 +190,11 @@ void rpc_silence_is_over(struct rpc_transport *transport, const struct rpc_call 
 }
 
 /*
- * How long a connection may be silent while others are answered. One that brought nothing since it
- * was made is dead. But a server may carry out one call after the other of a connection, and one of
- * them may take long. So a connection that follows one that was given up gets calls only when it
- * has answered a ping; when it is silent then, it is the calls, which are given more time each
- * time, and later ones at least twice what that needed.
+ * How long a connection may be silent while others are answered. A connection that brought nothing
+ * since it was made is dead. But a server may carry out the calls of a connection one after the
+ * other, and one of them may take long. So after a connection was given up, the next one gets calls
+ * only when it has answered a ping. If it is silent then, the calls are the reason. They get more
+ * time each time, and later calls get at least twice what that one took.
  */
 static uint64_t patience_ns(const struct rpc_transport *transport, uint64_t now)
 {
@@ -208,9 +211,11 @@ static uint64_t patience_ns(const struct rpc_transport *transport, uint64_t now)
     return limit_ns < most_ns ? limit_ns : most_ns;
 }
 
-/* The connection is dead, as others of its path are answered. Where another one is open that
- * answers, the calls go there; else over a new one, the second time from another port: it may be
- * the port by which a balancer chooses a server that is dead. */
+/*
+ * The connection is dead, as others of its path are answered. If another one is open that answers,
+ * the calls go there, else over a new one. The second time, that comes from another port: a
+ * balancer may choose a dead server by the port.
+ */
 static void give_up(struct rpc_transport *transport, uint64_t silent_since)
 {
     struct net_channel *channel = transport->channel;
@@ -224,7 +229,7 @@ static void give_up(struct rpc_transport *transport, uint64_t silent_since)
     rpc_connection_lost(transport);
 }
 
-/* Since when is it seen that another connection of the path is answered, in this silence? 0: none
+/* When it was first seen, in this silence, that another connection of the path is answered. 0: none
  * is. */
 static uint64_t answered_elsewhere(struct rpc_transport *transport, uint64_t silent_since,
                                    uint64_t limit_ns, uint64_t now)
@@ -238,9 +243,9 @@ static uint64_t answered_elsewhere(struct rpc_transport *transport, uint64_t sil
 }
 
 /*
- * Not even a ping is answered. While others are over the same path it is the connection that is
- * dead; a path on which nothing is, while another path of the server answers, is down. When none
- * answers it is the server that is silent, and moving calls would not help.
+ * Not even a ping is answered. If others are answered over this path, the connection is dead. If
+ * nothing is answered over this path, but over another path of the server, the path is down. If
+ * nothing is answered at all, the server is silent, and moving calls would not help.
  */
 static void look_after_path(struct rpc_transport *transport, uint64_t silent_since, uint64_t now)
 {
@@ -253,7 +258,7 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
     if (silence_ns < limit_ns / 4)
         return;
     if (atomic_load(&path->state) != NET_PATH_UP && net_path_has_other(path)) {
-        rpc_connection_lost(transport); /* somebody else found out */
+        rpc_connection_lost(transport); /* another thread found out */
         return;
     }
     uint64_t connected_ns = atomic_load(&transport->channel->connected_ns);
@@ -272,8 +277,8 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
     }
 }
 
-/* Copies of these may be carried out at the same time, if the server keeps no replies: one may end
- * when another was answered long ago. */
+/* A server that keeps no replies may carry out copies of these calls at once: one copy may end long
+ * after another was answered. */
 static void unsettle_copies(struct rpc_transport *transport)
 {
     for (unsigned i = 0; i < RPC_SLOTS; i++) {
@@ -284,13 +289,15 @@ static void unsettle_copies(struct rpc_transport *transport)
 }
 
 /*
- * `again`, of the calls that were sent again the one that was sent first, is not answered, though
- * one that was sent after it is, or a ping: the server has read it. Some servers drop copies of a
- * call that they carry out; then its answer went to the connection before, and if it is sent once
- * more, they have it. But each time gives a server that is only slow more to do: so it gets twice
- * the time each time, and never less than such calls need; and it has more while it answers
- * others of them, however many there are. Connections that were lost together shall not do it at
- * the same moment. The port remains, as the server knows copies by it.
+ * `again` is the first sent of the calls that were sent again. It is not answered, though a call
+ * that was sent after it is, or a ping: so the server has read it. Some servers drop copies of a
+ * call that they carry out. Then the answer went to the connection before; if the call is sent once
+ * more, the server has the answer.
+ *
+ * But each time gives more work to a server that is only slow. So each time it gets twice as long,
+ * and never less than such calls take. It has more time as long as it answers others of them.
+ * Connections that were lost together must not do this at one moment, so the time differs by xid.
+ * The port remains, as the server knows copies by it.
  */
 static bool give_up_overdue(struct rpc_transport *transport, const struct rpc_call *again,
                             uint64_t now)
@@ -321,7 +328,7 @@ static bool give_up_overdue(struct rpc_transport *transport, const struct rpc_ca
     return true;
 }
 
-/* Nobody waits for it, and it has waited for so long. */
+/* Has the call, for which no thread waits, waited for so long? */
 static bool is_over(const struct rpc_transport *transport, const struct rpc_call *call,
                     uint64_t limit_ns, uint64_t now)
 {
@@ -331,8 +338,8 @@ static bool is_over(const struct rpc_transport *transport, const struct rpc_call
     return since_ns != 0 && now >= since_ns + limit_ns;
 }
 
-/* Some call has waited for as long as it may (never, unless soft_timeout is set), however often it
- * was sent. */
+/* Has some call waited for as long as it may, however often it was sent? Never, unless soft_timeout
+ * is set. */
 static bool is_expired(const struct rpc_transport *transport, uint64_t now)
 {
     uint64_t limit_ns = transport->channel->server->options.soft_timeout_s * SECOND_NS;
@@ -377,7 +384,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     transport->overdue = again || transport->unsent ? transport->overdue : 0;
     uint64_t silent_since = oldest > transport->received_ns ? oldest : transport->received_ns;
     if (now - oldest >= server->options.retransmit_timeout_s * SECOND_NS) {
-        /* A call that is unanswered for too long means that the connection is dead, whatever TCP
+        /* A call without an answer for too long means that the connection is dead, whatever TCP
          * says. */
         if (net_server_may_say(channel->server, RPC_SAY_EVERY_S)) {
             net_server_waited_for(channel->server, oldest);
@@ -390,7 +397,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     }
     if (now - silent_since >= SECOND_NS) {
         rpc_say_waiting(transport, silent);
-        if (atomic_load(&channel->path->state) == NET_PATH_DOWN) /* it is not what it was before */
+        if (atomic_load(&channel->path->state) == NET_PATH_DOWN) /* for another reason now */
             net_path_failed(channel->path, silent);
     }
     if (!again || !give_up_overdue(transport, again, now))
@@ -414,7 +421,7 @@ bool rpc_abandon(struct rpc_transport *transport)
     unsigned count = 0;
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
         next = call->next_unsent;
-        if (!elsewhere && !failed && !call->answered) /* who waits for it knows how long */
+        if (!elsewhere && !failed && !call->answered) /* its thread knows how long to wait */
             continue;
         rpc_call_fail(transport, call, error);
         count++;
@@ -443,7 +450,7 @@ bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms)
     if (was_connected)
         ping(transport, sys_now_ns());
     else
-        transport->given_up += transport->given_up == 0; /* it is to be proven */
+        transport->given_up += transport->given_up == 0; /* the new connection must answer a ping */
     while (!answers && (left_ms = rpc_time_left_ms(until_ns)) > 0 &&
            (transport->connected || !was_connected)) {
         rpc_lead_once(transport, NULL, left_ms);

@@ -1,7 +1,8 @@
 /*
- * Calls that are kept in the queue for a moment, so that several leave in one system call. Who
- * submits more, or waits, sends them; should nobody, the keeper does, a thread of ours that looks
- * every millisecond. It is made on first need, and sleeps when nothing was kept for a while.
+ * Calls that are kept in the queue for a moment, so that several leave in one system call. A thread
+ * that submits more, or waits, sends them. If none does, the keeper does. That is a thread of ours,
+ * which looks every millisecond. It is started when first needed, and sleeps after a while without
+ * kept calls.
  */
 #include <linux/futex.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static bool walk(void)
     bool some = transport != NULL;
     while (transport) {
         struct rpc_transport *next = transport->next_keeping;
-        atomic_store(&transport->keeping, false); /* before: what is kept from now on is told */
+        atomic_store(&transport->keeping, false); /* first: what is kept from now on is told */
         rpc_submit_on(transport->channel, NULL, 0);
         transport = next;
     }

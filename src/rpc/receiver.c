@@ -11,7 +11,7 @@
 enum {
     GUESS_FIRST = 132, /* a READ reply with attributes: RFC 1813 section 3.3.6 */
     REPLY_MIN = 20,    /* the shortest reply: a denied credential */
-    BULK_REPLIES = 64, /* before order is tried again */
+    BULK_REPLIES = 64, /* how many replies come in bulk before order is tried again */
     STAGE_KEPT = 2 * RPC_RECEIVER_BULK
 };
 
@@ -40,8 +40,8 @@ static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
     return 0;
 }
 
-/* Replies that came in another order than they were aimed at may have made it as long as several
- * of the longest: an idle connection does not keep that. */
+/* Replies in an unexpected order may have made the stage as long as several of the longest ones. An
+ * idle connection does not keep that. */
 static void stage_shrink(struct rpc_receiver *receiver)
 {
     if (receiver->capacity <= STAGE_KEPT || receiver->start != receiver->end)
@@ -62,7 +62,7 @@ void rpc_receiver_reset(struct rpc_receiver *receiver)
     stage_shrink(receiver);
 }
 
-/* Copies bytes [from, from + length) of a call's payload to its destination, or `back`. */
+/* Copies bytes [from, from + length) of a call's payload to its destination; `back`: from there. */
 static void copy_payload(const struct rpc_call *call, size_t from, size_t length, uint8_t *stage,
                          bool back)
 {
@@ -75,7 +75,7 @@ static void copy_payload(const struct rpc_call *call, size_t from, size_t length
     }
 }
 
-/* The stage's bytes for a call, on their way to memory of the application. */
+/* Bytes of the stage for a call, on their way to memory of the application. */
 struct delivery {
     const struct rpc_call *call;
     size_t length;
@@ -89,7 +89,7 @@ static void deliver_all(const void *argument)
                  false);
 }
 
-/* 0 or -EFAULT; without a handler for it the program ends by the signal. */
+/* 0 or -EFAULT. Without a handler for the signal, the signal ends the program. */
 static int deliver(const struct rpc_call *call, size_t length, uint8_t *stage)
 {
     const struct delivery delivery = {call, length, stage};
@@ -101,8 +101,8 @@ static int deliver(const struct rpc_call *call, size_t length, uint8_t *stage)
 
 /*
  * Adds vectors for replies that should come next, each with as much payload as is certain. The last
- * aim may be without a call: padding, and the head of what follows. Only the first reply of all
- * (`first`) may have many vectors. Returns how many were added.
+ * aim may have no call: it is padding, and the head of what follows. Only if `first`, which is the
+ * first reply of all, may it have many vectors. Returns how many were added.
  */
 static int aim(struct rpc_receiver *receiver, struct rpc_call *const *expected, unsigned count,
                bool first, struct iovec *vectors)
@@ -160,7 +160,7 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
 
     receiver->aim_count = receiver->aim = 0;
     int used = 0;
-    if (receiver->payload_length > 0) { /* the stage is empty: what it held is in place */
+    if (receiver->payload_length > 0) { /* the stage is empty: its content is in place */
         struct rpc_call *call = receiver->target;
         used = rpc_vectors_slice(call->destination, call->destination_count, call->received,
                                  receiver->payload_length - call->received, vectors);
@@ -182,7 +182,7 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
     return used;
 }
 
-/* The record is in memory as a whole, and has no payload: fills the call's answer from it. */
+/* The whole record is in memory and has no payload: fills the call's answer from it. */
 static void answer_from_memory(struct rpc_call *call, const uint8_t *message, size_t length)
 {
     size_t results = 0, found = 0;
@@ -201,8 +201,8 @@ static void answer_from_memory(struct rpc_call *call, const uint8_t *message, si
     memcpy(call->results, message + results, call->results_length);
 }
 
-/* Makes one fragment of the first two of the record at the stage's start, as soon as the mark
- * between them is there. Sets *needs_more if it is not. */
+/* Joins the first two fragments of the record at the stage's start, as soon as the mark between
+ * them is there. Sets *needs_more if it is not. */
 static int join_fragments(struct rpc_receiver *receiver, bool *needs_more)
 {
     uint8_t *at = receiver->stage + receiver->start;
@@ -220,7 +220,7 @@ static int join_fragments(struct rpc_receiver *receiver, bool *needs_more)
     return 0;
 }
 
-/* Are there bytes of the stream behind those that the stage shows? */
+/* Did bytes of the stream arrive behind those that the stage shows? */
 static bool aimed_left(const struct rpc_receiver *receiver)
 {
     for (unsigned i = receiver->aim; i < receiver->aim_count; i++) {
@@ -239,9 +239,9 @@ static void aim_next(struct rpc_receiver *receiver)
 }
 
 /*
- * The replies are not the expected ones: puts all bytes that were received into the stage, in the
- * order of the stream. The heads are there already, one behind the other; from the last on, each
- * moves to its place behind the payload before it.
+ * The replies are not the expected ones: puts all received bytes into the stage, in the order of
+ * the stream. The heads are there already, one after the other. From the last one on, each moves to
+ * its place behind the payload before it.
  */
 static int take_back(struct rpc_receiver *receiver)
 {
@@ -272,10 +272,8 @@ static int take_back(struct rpc_receiver *receiver)
     return 0;
 }
 
-/*
- * Parses a reply that begins at the stage's start. Bytes behind the stage's end may be at the aims.
- * Sets *needs_more when the stage has too little of it.
- */
+/* Parses a reply that begins at the stage's start. Bytes behind the stage's end may be at the aims.
+ * Sets *needs_more when the stage has too little of it. */
 static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_owner *owner,
                        bool *needs_more)
 {
@@ -296,7 +294,7 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     if (*needs_more)
         return 0;
     struct rpc_call *call = owner->find(owner->context, rpc_word(at + 4));
-    if (!call) { /* the late reply to a call that was answered on another connection */
+    if (!call) { /* a late reply: the call was answered on another connection */
         if (aimed_left(receiver))
             return take_back(receiver);
         receiver->start += 4;
@@ -343,8 +341,8 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     return 0;
 }
 
-/* Moves payload from the stage to the target, and ends the call when it is complete. 0 or -EFAULT.
- */
+/* Moves payload from the stage to the target, and ends the call when it is complete. 0 or
+ * -EFAULT. */
 static int take_payload(struct rpc_receiver *receiver, const struct rpc_receiver_owner *owner)
 {
     struct rpc_call *call = receiver->target;

@@ -23,7 +23,7 @@ static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t ski
     if (behind > 0)
         parts[count++] = (struct iovec){(void *)tail, behind};
     size_t length = call_length(call) - skip;
-    if (skip > 0) /* the rest of what was sent in part */
+    if (skip > 0) /* the rest of a call that was sent in part */
         count = rpc_vectors_slice(parts, count, skip, length, vectors);
     batch->vector_count += count;
     batch->calls[batch->count] = call;
@@ -51,7 +51,7 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
     while (rpc_may_send(transport) && batch->count < count_max &&
            batch->vector_count + transport->unsent->payload_count + 2 <= RPC_BATCH_VECTORS) {
         struct rpc_call *call = rpc_unsent_take(transport);
-        if (!call->sent) { /* not so when it was sent in part, or again */
+        if (!call->sent) { /* it is true for the rest of a call that was sent in part */
             call->sent = true;
             rpc_in_flight_add(transport, call);
             stats_add_locked(&stats->sends, 1);
@@ -72,10 +72,8 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
     }
 }
 
-/*
- * Puts back what was not sent. False when a call that was sent in part is gone: only a server that
- * answers what it has not read can do that.
- */
+/* Puts back what was not sent. False: a call that was sent in part is gone. Only a server that
+ * answers what it has not read can do that. */
 static bool batch_return(struct rpc_transport *transport, const struct rpc_batch *batch,
                          size_t sent)
 {
@@ -93,7 +91,7 @@ static bool batch_return(struct rpc_transport *transport, const struct rpc_batch
     return true;
 }
 
-/* The server ended the connection: its reader hears of it when it has what was received before. */
+/* Did the server end the connection? The reader notices when it has what was received before. */
 static bool is_broken(ssize_t sent)
 {
     return sent == -EPIPE || sent == -ECONNRESET;
@@ -127,8 +125,8 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
         if (sent > 0)
             stats_add_locked(&transport->channel->stats->sent_bytes, (uint64_t)sent);
         bool whole = batch_return(transport, batch, sent > 0 ? (size_t)sent : 0);
-        if (sent == -EFAULT && whole) { /* the application gave us memory that is not there */
-            if (batch->count > 1) {     /* whose memory? */
+        if (sent == -EFAULT && whole) { /* the application gave us memory that is missing */
+            if (batch->count > 1) {     /* which call's memory? */
                 count_max = 1;
                 continue;
             }

@@ -101,8 +101,9 @@ void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
 }
 
 /*
- * The first one cannot be sent until another leaves. One that is entered already, and has come back
- * behind it, goes before it: else each would wait for the other.
+ * The first call cannot be sent until another one leaves. A call behind it that is entered already,
+ * and has come back, goes before it. Else each would wait for the other. False: there is no such
+ * call.
  */
 static bool entered_goes_first(struct rpc_transport *transport)
 {
@@ -143,7 +144,7 @@ struct rpc_call *rpc_call_sent(void *context, uint32_t xid)
 void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call)
 {
     if (call->xid != 0 && transport->calls[call->xid % RPC_SLOTS]) {
-        call->xid = 0; /* it comes from another channel, or a ping came before it */
+        call->xid = 0; /* it comes from another channel, or a ping took its place */
         if (!call->exact)
             call->unsettled = true;
     }
@@ -167,10 +168,8 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
     transport->payloads -= call->find_payload != NULL;
 }
 
-/*
- * The call's owner goes on as soon as the lock is free, so this is the last access to it; with an
- * `answered` function it is called later, without the lock.
- */
+/* The call's owner goes on as soon as the lock is free, so this is the last access to the call. An
+ * `answered` function is called later, without the lock. */
 static void call_done(struct rpc_transport *transport, struct rpc_call *call, enum rpc_state state)
 {
     if (__builtin_expect(call->exact != NULL, false) && call->exact_slot >= 0 &&
@@ -253,20 +252,16 @@ void rpc_call_answered(void *context, struct rpc_call *call)
     call_done(transport, call, RPC_DONE);
 }
 
-/*
- * What is queued in a connection that is given up must not be sent when the path works again, if
- * nobody should connect until then.
- */
+/* A connection that is given up may have queued data. If no thread connects until the path works
+ * again, that data must not be sent then. */
 void rpc_connection_leave(struct rpc_transport *transport)
 {
     if (!transport->connected && !transport->receiving && !transport->sending)
         net_channel_reset(transport->channel);
 }
 
-/*
- * Wakes the reader. SHUT_WR would say FIN, and the port could then be in TIME_WAIT when the new
- * connection asks for it.
- */
+/* Wakes the reader. SHUT_WR would send FIN, and the port could then be in TIME_WAIT when the new
+ * connection asks for it. */
 void rpc_connection_lost(struct rpc_transport *transport)
 {
     if (!transport->connected)
@@ -294,9 +289,9 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
         stats_add_locked(&transport->channel->stats->outstanding, -1);
     }
     call->sent = false;
-    /* Where nothing is tried again -ENETDOWN is what connecting said. */
+    /* If nothing is tried again, -ENETDOWN is the error of connecting. */
     bool adrift = error == -ENETDOWN && !transport->channel->server->options.once;
-    /* One that is exact is no more than late, if it is sent again. */
+    /* An exact call is only late, if it is sent again. */
     bool late = call->exact && adrift;
     if (late && call->answered && call->exact_slot >= 0 && !call->exact->set_aside(call->exact))
         late = false;
@@ -326,16 +321,14 @@ bool rpc_take_up(struct rpc_call *call)
     return true;
 }
 
-/*
- * All calls in flight go back to the head of the queue, the oldest first: sent again with the same
- * xid, from memory that their callers leave alone until they are answered.
- */
+/* All calls in flight go back to the head of the queue, the oldest first. They are sent again with
+ * their xid, from memory that their callers leave alone until they are answered. */
 void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
 {
     struct rpc_call *call, *fresh = NULL, **end = &fresh;
     while (transport->unsent) {
         call = rpc_unsent_take(transport);
-        if (!call->sent) { /* though it may have been, over a connection before this one */
+        if (!call->sent) { /* not in flight; an earlier connection may have sent it */
             call->unsettled = call->unsettled || (unsettled && !call->exact && call->sent_ns != 0);
             *end = call;
             end = &call->next_unsent;
@@ -390,7 +383,7 @@ void rpc_after_fork(struct net_server *server)
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct rpc_transport *transport = server->channels[i]->transport;
-        /* The receiver's memory may be half changed by a thread that does not exist here. */
+        /* A thread that does not exist here may have left the receiver's memory half changed. */
         if (transport)
             rpc_transport_init(transport, server->channels[i]);
     }

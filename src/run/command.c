@@ -6,8 +6,8 @@
 
 #include "sys/sys.h"
 
-/* Nobody but root, this user and who could replace the library as well can have put it there: below
- * the root directory of a chroot() and in places that all may write to are files of others, too. */
+/* Could only root, this user, or the library's owner have put the command there? Below the root
+ * directory of a chroot(), and in places that all may write to, there are files of others, too. */
 static bool is_trusted(const char *command, const char *library)
 {
     const uid_t self = (uid_t)sys_call0(SYS_geteuid);

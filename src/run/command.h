@@ -1,5 +1,5 @@
 /*
- * Where the command directnfs is that belongs to a library.
+ * Finds the command directnfs that belongs to a library.
  */
 #ifndef RUN_COMMAND_H
 #define RUN_COMMAND_H
@@ -7,8 +7,11 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Beside the library, as a build leaves it, or where `make install` and packages put it. False:
- * there is none that this process may start, or can trust: root only what is root's. */
+/*
+ * Looks beside the library, where a build leaves the command, and where `make install` and packages
+ * put it. False: there is none that this process may start and can trust. root trusts only root's
+ * files.
+ */
 bool run_command_of(const char *library, char command[PATH_MAX]);
 
 #endif

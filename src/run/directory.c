@@ -9,19 +9,19 @@
 #include "sys/proc.h"
 #include "sys/sys.h"
 
-/* The command's; it has one thread. */
+/* Set by the command, which has one thread. */
 static int visited = -1;
 
-/* What run_start() saw. Constant afterwards, but for the owner, which changes while no other
- * thread is in the library. */
+/* What run_start() saw. Constant afterwards, except for the owner, which changes only while no
+ * other thread is in the library. */
 static struct {
     bool started;
     uid_t owner;
-    int parent;                /* the directory in which the run directory is, or -1 */
+    int parent;                /* the directory that has the run directory, or -1 */
     char chosen[RUN_PATH_MAX]; /* $DIRECTNFS_RUN */
 } at_start = {.parent = -1};
 
-/* The user as which this thread opens files, while it does so as the owner. */
+/* The user as which this thread opens files, while it acts as the owner instead. */
 static __thread struct {
     unsigned depth;
     uid_t self;
@@ -31,7 +31,7 @@ static void act_as_owner(void)
 {
     if (!at_start.started || acting.depth++ > 0)
         return;
-    /* A user that does not exist changes nothing, and the old one is returned. */
+    /* A user that does not exist changes nothing, and the call returns the old one. */
     acting.self = (uid_t)sys_call1(SYS_setfsuid, -1);
     if (acting.self != at_start.owner)
         sys_call1(SYS_setfsuid, at_start.owner);
@@ -64,7 +64,7 @@ int run_path(char path[RUN_PATH_MAX])
     return 0;
 }
 
-/* The last part of the path, and *parent, which it is relative to. */
+/* The last part of the path, and in *parent what it is relative to. */
 static const char *find(char path[RUN_PATH_MAX], int *parent)
 {
     char *slash = strrchr(path, '/');
@@ -82,7 +82,7 @@ void run_start(void)
     if (chosen && strlen(chosen) < sizeof(at_start.chosen))
         strcpy(at_start.chosen, chosen);
     else if (chosen)
-        memset(at_start.chosen, '/', sizeof(at_start.chosen) - 1); /* said when it is needed */
+        memset(at_start.chosen, '/', sizeof(at_start.chosen) - 1); /* too long: told when needed */
     at_start.owner = (uid_t)sys_call0(SYS_geteuid);
     at_start.started = true;
     if (run_path(path) != 0)
@@ -107,7 +107,7 @@ const char *run_name(char path[RUN_PATH_MAX])
     return path;
 }
 
-/* Of a directory that is open: is it this user's, and nobody else's? */
+/* Does the open directory belong to `owner`, and can nobody else enter? */
 static int prove(int fd, uid_t owner, char *why)
 {
     struct stat status;
@@ -150,7 +150,7 @@ int run_open_at(int parent, const char *path, uid_t owner, char why[RUN_WHY])
     return error;
 }
 
-/* The descriptor, with the thread as the owner; or -errno, with the thread as itself. */
+/* Returns the descriptor, with the thread as the owner; or -errno, with the thread as itself. */
 static int opened(int run)
 {
     if (run < 0)
@@ -158,7 +158,7 @@ static int opened(int run)
     return run;
 }
 
-/* `make` it if it is missing; `say` what is wrong. */
+/* `make`: if it is missing; `say`: on the log what is wrong. */
 static int open_or_make(bool make, bool say)
 {
     char path[RUN_PATH_MAX], why[RUN_WHY];
@@ -220,7 +220,8 @@ void run_visit(int run)
 
 /* ---- who uses it ---- */
 
-/* The mark is a lock on a byte of the directory above, which only locks for reading can have. */
+/* The mark is a lock on a byte of the directory above. On a directory only read locks are
+ * possible. */
 static struct flock mark_of(short type, const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ run_owner();
@@ -230,7 +231,7 @@ static struct flock mark_of(short type, const char *name)
         .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};
 }
 
-/* A descriptor of the directory above, and the lock for it; or -errno. */
+/* A descriptor of the directory above, and in *mark the lock on it; or -errno. */
 static int open_above(short type, struct flock *mark)
 {
     char path[RUN_PATH_MAX];
@@ -272,7 +273,7 @@ bool run_is_used(void)
 int run_open_file(int run, const char *name, int flags)
 {
     struct stat status;
-    /* A pipe, or a lease that somebody has, shall not keep us waiting. */
+    /* Do not wait for a pipe, or for a lease of another process. */
     int fd = sys_openat(run, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (fd < 0)
         return fd == -ELOOP || fd == -ENXIO || fd == -EISDIR ? -EBADMSG : fd;

@@ -14,74 +14,76 @@ enum { RUN_PATH_MAX = 512, RUN_WHY = 128 };
 #define RUN_ANYBODY ((uid_t)-1)
 
 /*
- * Once, when the process begins: from now on the run directory is the one of this moment's
- * environment, root directory and effective user, whatever becomes of them. Without it (in the
- * command) it is found anew each time.
+ * Call it once, when the process begins. From then on the run directory is fixed by this moment's
+ * environment, root directory and effective user, whatever becomes of them. Without this call (in
+ * the command) the run directory is found anew each time.
  */
 void run_start(void);
 
-/* Whose it is: the effective user, or the one of run_start(). */
+/* The owner of the run directory: the user of run_start(), or without it the effective user. */
 uid_t run_owner(void);
 
-/* The process is another user for good: the run directory is that user's from now on. */
+/* The process is another user for good: from now on that user owns the run directory. */
 void run_become(uid_t user);
 
 /*
- * Writes the path of the run directory ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>), for
- * messages: what it leads to may change at any moment, so all work is done relative to a descriptor
- * of run_open(). -ENAMETOOLONG.
+ * Writes the path of the run directory ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>). It is only
+ * for messages, since the directory at that path may change at any moment: do all work relative to
+ * a descriptor of run_open(). 0 or -ENAMETOOLONG.
  */
 int run_path(char path[RUN_PATH_MAX]);
 
-/* The same for messages: returns `path`, never NULL. */
+/* run_path() for messages: returns `path`, never NULL. */
 const char *run_name(char path[RUN_PATH_MAX]);
 
 /*
- * Opens the run directory and proves on the descriptor that it belongs to its owner and that nobody
- * else can enter; a symbolic link is not followed. A descriptor for run_close(); -EPERM,
- * -ENOTDIR, or another -errno. Nothing is logged. Until it is closed the thread opens files as the
- * owner, though the process may be another user for a while.
+ * Opens the run directory. It proves on the descriptor that the directory belongs to its owner and
+ * that nobody else can enter. It follows no symbolic link, and logs nothing. Until the descriptor
+ * is closed, the thread opens files as the owner. The process may be another user for that time.
+ * Returns a descriptor for run_close(), -EPERM, -ENOTDIR, or another -errno.
  */
 int run_open(void);
 
-/* Nothing for -errno. */
+/* Closes a result of run_open(); does nothing for -errno. */
 void run_close(int run);
 
-/* Makes the run directory with mode 0700 if it is missing, and opens it. When it returns -errno a
- * line on the log has said what to do. */
+/* Makes the run directory with mode 0700 if it is missing, and opens it as run_open(). If it
+ * returns -errno, a line on the log has said what to do. */
 int run_make(void);
-/* The same; nothing is logged. */
+/* As run_make(), but logs nothing. */
 int run_make_quietly(void);
 
 /*
- * Marks the run directory as used, in the directory that it is in, where that is not lost when the
- * run directory is removed. A descriptor: it is used as long as that, or a copy in a child, is
- * open. -errno: that cannot be marked.
+ * Marks the run directory as used. The mark is on the directory above it, and so survives when the
+ * run directory is removed. It holds as long as the returned descriptor, or a copy in a child, is
+ * open. -errno: it could not be marked.
  */
 int run_use(void);
-/* Does another process use the run directory, or one that had its name and is no more? A process
- * that holds the same mark for another user may be taken for one. */
+/* Does another process use the run directory, or a removed one that had its name? The mark of
+ * another user's run directory may be taken for it. */
 bool run_is_used(void);
 
-/* The same proof for the directory of `owner` at a path relative to the descriptor `parent`. `why`
- * completes the sentence "it ..." when it returns -errno. */
+/* Opens and proves, as run_open(), the directory of `owner` at a path relative to the descriptor
+ * `parent`. If it returns -errno, `why` completes the sentence "it ...". */
 int run_open_at(int parent, const char *path, uid_t owner, char why[RUN_WHY]);
 
-/* For the command, which has one thread: the run directory is the one that is open as `run`, and
- * proven, until run_visit(-1). The caller is its owner. */
+/* For the command, which has one thread: `run` is the run directory until run_visit(-1). It is open
+ * and proven, and the caller is its owner. */
 void run_visit(int run);
 
 /*
- * Opens a file in the run directory `run`, with mode 0600 if `flags` make it. Only a regular file
- * of this user: -EBADMSG, -EPERM. Never waits: -EAGAIN if somebody has a lease on it.
+ * Opens a file in the run directory `run`; if `flags` make it, its mode is 0600. It never waits.
+ * -EBADMSG: it is no regular file.
+ * -EPERM: it is not this user's.
+ * -EAGAIN: a process has a lease on it.
  */
 int run_open_file(int run, const char *name, int flags);
 
-/* The same in the directory that run_open() gives. */
+/* As run_open_file(), in the directory that run_open() gives. */
 int run_open_named(const char *name, int flags);
 
-/* Calls `visit` with each name in the run directory, until it returns another result than 0, which
- * is returned; or -errno. */
+/* Calls `visit` with each name in the run directory, until it returns another result than 0.
+ * Returns that result, or -errno. */
 typedef int run_visitor(void *argument, const char *name);
 int run_list(int run, run_visitor *visit, void *argument);
 

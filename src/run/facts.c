@@ -1,11 +1,11 @@
 /*
- * A hash table without locks, mapped by all. A fact is in one of two places, which its key gives.
- * Who reads a place while others write it gets parts of several facts, or half of one from a
- * process that died: then the sum over all of it is wrong, and there is no fact.
+ * A hash table without locks that all processes map. A fact is in one of two places, which its key
+ * gives. A process may read a place while others write it, or after one died that wrote it. Then it
+ * gets parts of several facts. The sum over the place is then wrong, and there is no fact.
  *
- * The file has memory only where a place was used. `backed` says where: a page that is missing when
- * /dev/shm is full would kill who reads it. No descriptor of it is kept, as a program that closes
- * all it has may get another file with that number.
+ * The file has memory only where a place was used, which `backed` tells. A page that is missing
+ * while /dev/shm is full would kill a process that reads it. No descriptor of the file is kept: a
+ * program that closes all of its descriptors may get that number for another file.
  */
 #include "run/facts.h"
 
@@ -43,14 +43,14 @@ struct table {
 _Static_assert(sizeof(struct table) == PAGE * (1 + PAGES), "a page for the head");
 
 static char nowhere;
-#define NONE ((struct table *)&nowhere) /* the file cannot be had */
+#define NONE ((struct table *)&nowhere) /* the file cannot be used */
 
 static struct table *_Atomic mapped; /* NULL: not tried yet */
 static _Atomic uint64_t mapped_inode;
 
 /* ---- the file ---- */
 
-/* Of this boot and its clock, which is another in each namespace of times; 0: not known. */
+/* A number for this boot and its clock, which differs in each namespace of times; 0: not known. */
 static uint64_t boot(void)
 {
     static _Atomic uint64_t known;
@@ -91,7 +91,7 @@ static struct table *map_file(void)
     if (memory && !sys_mmap_failed(memory))
         table = memory;
     if (table != NONE && !atomic_compare_exchange_strong(&table->magic, &unknown, MAGIC) &&
-        unknown != MAGIC) { /* of another version */
+        unknown != MAGIC) { /* it belongs to another version */
         sys_munmap(memory, sizeof(*table));
         table = NONE;
     }
@@ -116,7 +116,7 @@ static struct table *facts(void)
 void run_facts_move(void)
 {
     struct table *old = atomic_exchange(&mapped, NULL);
-    if (old && old != NONE && sys_thread_alone()) /* else one may be looking at it */
+    if (old && old != NONE && sys_thread_alone()) /* else another thread may be reading it */
         sys_munmap(old, sizeof(*old));
 }
 
@@ -160,7 +160,7 @@ static uint64_t sum_of(const struct place *place)
     return sum ? sum : 1;
 }
 
-/* False: there is no fact in it. */
+/* False: there is no fact in the place. */
 static bool read_place(struct table *table, uint32_t index, struct place *place)
 {
     uint64_t words[WORDS];
@@ -189,8 +189,8 @@ static bool has_key(const struct place *place, const void *key, size_t size)
     return place->key_size == size && memcmp(place->key, key, size) == 0;
 }
 
-/* Where the fact is, with what is there; -1: nowhere. Then *room is where it may be put: a place
- * that is free, or has the older fact. */
+/* The index of the place with the fact, which is copied to *place; -1: there is none. Then *room is
+ * where it may be put: a free place, or the one with the older fact. */
 static int64_t find(struct table *table, const void *key, size_t size, struct place *place,
                     uint32_t *room)
 {

@@ -16,7 +16,7 @@ enum { FILE_NAME = 128, PAUSE_MS = 5, LOOKS = 200 };
 
 struct record {
     uint64_t magic, boot, verifier, state;
-    uint64_t sum; /* of the others: who looks without the lock may see half of a change */
+    uint64_t sum; /* of the others: a reader without the lock may see half of a change */
 };
 
 static void name_file(const char *server, const char *name, char file[FILE_NAME])
@@ -38,18 +38,18 @@ static uint64_t sum_of(const struct record *record)
     return sum;
 }
 
-/* False: it makes no sense, so far. */
+/* False: the record makes no sense, at this moment. */
 static bool read_record(int fd, struct run_fence *fence)
 {
     struct record record;
     *fence = (struct run_fence){.state = RUN_FENCE_NONE};
     ssize_t got = sys_pread(fd, &record, sizeof(record), 0);
     if (got == 0)
-        return true; /* it was made a moment ago */
+        return true; /* the file was just made */
     if (got != sizeof(record) || record.magic != MAGIC || record.sum != sum_of(&record))
         return false;
     uint64_t boot = run_boot_id();
-    if (boot == 0) /* that takes a descriptor, too */
+    if (boot == 0) /* reading it takes a descriptor, too */
         fence->state = RUN_FENCE_UNKNOWN;
     if (boot == 0 || record.boot != boot || record.state > RUN_FENCE_LOST)
         return true;
@@ -89,7 +89,7 @@ int run_fence_lock(const char *server, const char *name, int timeout_ms)
 
 void run_fence_unlock(int fd)
 {
-    sys_call2(SYS_flock, fd, LOCK_UN); /* a child of fork() may have the descriptor yet */
+    sys_call2(SYS_flock, fd, LOCK_UN); /* a child of fork() may still have the descriptor */
     sys_fd_close(fd);
 }
 
@@ -108,7 +108,7 @@ int run_fence_write(int fd, const struct run_fence *fence)
     struct record record = {
         .magic = MAGIC, .boot = run_boot_id(), .verifier = fence->verifier, .state = fence->state};
     if (record.boot == 0)
-        return -ENODATA; /* it could not be told from another boot's */
+        return -ENODATA; /* nobody could tell it from another boot's */
     record.sum = sum_of(&record);
     ssize_t put = sys_call4(SYS_pwrite64, fd, &record, sizeof(record), 0);
     return put == sizeof(record) ? 0 : put < 0 ? (int)put : -ENOSPC;

@@ -12,7 +12,7 @@
 #include "sys/proc.h"
 #include "sys/sys.h"
 
-/* Reads a small file of /proc whole; returns its length without the terminator, or -errno. */
+/* Reads a small file of /proc whole. Returns its length without the terminator, or -errno. */
 static ssize_t read_small(const char *name, char *text, size_t size)
 {
     int fd = sys_proc_open(name, O_RDONLY);
@@ -30,11 +30,11 @@ static ssize_t read_small(const char *name, char *text, size_t size)
 
 /* What proc(5) says of a process in stat: fields 1, 3, 20, 22 and 28. */
 struct process_stat {
-    uint32_t pid; /* as /proc counts */
+    uint32_t pid; /* as this /proc counts */
     char state;
     long threads;
     uint64_t starttime;
-    uint64_t image; /* where its stack begins: the kernel draws another place at each exec */
+    uint64_t image; /* where its stack begins: the kernel picks another place at each exec */
 };
 
 static int read_stat(const char *name, struct process_stat *stat)
@@ -60,7 +60,7 @@ static int read_stat(const char *name, struct process_stat *stat)
             return -EBADMSG;
         field++;
     }
-    stat->image = strtoull(field, NULL, 10); /* 0 to who may not know */
+    stat->image = strtoull(field, NULL, 10); /* 0 for a reader that may not know it */
     return 0;
 }
 
@@ -68,8 +68,10 @@ int run_identity_self(struct run_identity *identity)
 {
     struct process_stat stat;
     int error = read_stat("self/stat", &stat);
-    /* /proc may be that of another namespace of process numbers: bwrap --unshare-pid or unshare -p
-     * leave it there unless they are told to mount one. In it every other process would look dead.
+    /*
+     * /proc may belong to another pid namespace: bwrap --unshare-pid and unshare -p leave the old
+     * one there unless they are told to mount a new one. In it, every other process would look
+     * dead.
      */
     if (error == 0 && stat.pid != (uint32_t)sys_getpid())
         error = -ESRCH;
@@ -101,12 +103,12 @@ bool run_identity_alive(const struct run_identity *identity)
     struct process_stat stat;
     if (sys_kill((pid_t)identity->pid, 0) == -ESRCH)
         return false;
-    if (read_stat_of(identity, &stat) < 0) /* hidden; or it was waited for just now */
+    if (read_stat_of(identity, &stat) < 0) /* it is hidden, or its parent has just waited for it */
         return sys_kill((pid_t)identity->pid, 0) != -ESRCH;
     if (stat.starttime != identity->starttime ||
         (stat.image && identity->image && stat.image != identity->image))
         return false;
-    /* The first thread may have ended before the others: only without them it is a zombie. */
+    /* The first thread may end before the others. Only without them is the process a zombie. */
     return !((stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1);
 }
 
@@ -127,10 +129,10 @@ bool run_thread_stopped(uint32_t thread)
 uint64_t run_program(void)
 {
     uint64_t random[2] = {0, 0};
-    const void *bytes = (const void *)getauxval(AT_RANDOM); /* 16, of the kernel */
+    const void *bytes = (const void *)getauxval(AT_RANDOM); /* 16 bytes, from the kernel */
     if (bytes)
         memcpy(random, bytes, sizeof(random));
-    /* libc guards the stack with one half, and pointers with the other: neither may be told. */
+    /* libc guards the stack with one half, and pointers with the other: give neither away. */
     return random[0] ^ random[1];
 }
 
@@ -151,7 +153,7 @@ uint64_t run_boot_id(void)
     return hash;
 }
 
-/* 0, or -errno. */
+/* 0 or -errno. */
 static int namespace_of(const char *name, uint64_t *number)
 {
     struct stat status;
@@ -163,7 +165,7 @@ static int namespace_of(const char *name, uint64_t *number)
 uint64_t run_time_namespace(void)
 {
     uint64_t number;
-    namespace_of("self/ns/time", &number); /* before Linux 5.6 there is but one */
+    namespace_of("self/ns/time", &number); /* before Linux 5.6 there is only one */
     return number;
 }
 

@@ -1,8 +1,8 @@
 /*
- * The file holds two tables. The lowest bit of the generation names the one that is in force: a
- * writer, alone by flock(), fills the other one and then counts the generation up. So a writer that
- * dies in the middle has changed nothing, and a reader that sees the same generation before and
- * after knows that nobody wrote what it read.
+ * The file holds two tables. The lowest bit of the generation names the valid one. A writer, alone
+ * by flock(), fills the other one, and then counts the generation up. So a writer that dies in the
+ * middle has changed nothing. A reader that sees one generation before and after knows that nobody
+ * wrote what it read.
  */
 #include "run/offline.h"
 
@@ -61,7 +61,7 @@ static int read_all(int fd, void *data, size_t size, size_t offset)
     return got < 0 ? (int)got : (size_t)got == size ? 0 : -EBADMSG;
 }
 
-/* -EBADMSG: it is not one of ours, or not all of it. */
+/* 0 or -errno. -EBADMSG: it is no file of ours, or only a part. -EPROTO: it has another layout. */
 static int examine(int fd, struct head *head)
 {
     struct stat status;
@@ -107,7 +107,7 @@ static bool is_valid(const struct table *table)
     return true;
 }
 
-/* Puts a table in force, and wakes those who wait for the next generation. */
+/* Makes a table valid, and wakes the processes that wait for the next generation. */
 static void store(struct file *file, const struct table *table, uint32_t generation)
 {
     file->tables[generation & 1] = *table;
@@ -115,8 +115,8 @@ static void store(struct file *file, const struct table *table, uint32_t generat
     sys_futex(&file->head.generation, FUTEX_WAKE, INT32_MAX, NULL);
 }
 
-/* Processes may have the file mapped: it is put in order where it is, and all of its memory is had
- * before, as a page that is missing when /dev/shm is full would kill them. */
+/* Makes the file anew. Processes may have it mapped, so it is put in order in place. All of its
+ * memory is reserved before: a page that is missing while /dev/shm is full would kill them. */
 static int begin_anew(int fd)
 {
     static const struct table none;
@@ -136,7 +136,7 @@ static int begin_anew(int fd)
     if (sys_mmap_failed(file))
         return (int)(long)file;
     if (status.st_size) {
-        /* Unlike the one there, and unlike what it may have been before it was damaged. */
+        /* Another one than is there now, and than it may have been before the damage. */
         generation = (uint32_t)(sys_now_ns() / 1000);
         generation += generation == file->head.generation || generation == 0 ? 2 : 0;
         log_warning("the file `paths` in the run directory was damaged and is begun anew: no path "
@@ -161,15 +161,15 @@ static int lock_file(int fd)
     return -ETIMEDOUT;
 }
 
-/* close() alone keeps the lock while the file is mapped, or open in a child that was just forked.
- */
+/* Unlocks first. close() alone would keep the lock while the file is mapped, or while a child that
+ * was just forked has it open. */
 static void close_locked(int fd)
 {
     sys_call2(SYS_flock, fd, LOCK_UN);
     sys_close(fd);
 }
 
-/* Opens the file for writing, alone, and maps it in order. A descriptor. */
+/* Opens the file for writing, alone, mends it, and maps it. Returns a descriptor or -errno. */
 static int open_locked(int run, struct file **file)
 {
     const int protection = PROT_READ | PROT_WRITE;
@@ -242,12 +242,13 @@ void run_offline_open(void)
 
 void run_offline_move(void)
 {
-    /* What is mapped stays so: a thread of ours may sleep on it. */
+    /* The old mapping stays: a thread of ours may sleep on it. */
     if (atomic_exchange(&opened, false))
         run_offline_open();
 }
 
-/* The field is in shared memory and may hold anything; `text` fits or is unlike every field. */
+/* The field is in shared memory and may hold anything. `text` may be too long for it: false
+ * then. */
 static bool same(const char *field, const char *text, size_t size)
 {
     return strncmp(field, text, size) == 0 && strlen(text) < size;
@@ -276,7 +277,7 @@ bool run_is_offline(const char *server, const char *peer, const char *local)
 {
     const struct file *file = atomic_load(&mapped);
     bool offline = false;
-    /* A generation that changes all the time is asked about again: any answer does then. */
+    /* If the generation changes all the time, any answer will do in the end. */
     for (int i = 0; file && i < READ_ATTEMPTS; i++) {
         uint32_t generation = atomic_load(&file->head.generation);
         offline = covers(&file->tables[generation & 1], server, peer, local ? local : "");
@@ -316,7 +317,7 @@ static bool fits(char *field, size_t size, const char *text)
     return snprintf(field, size, "%s", text) < (int)size;
 }
 
-/* Removes the path, with every local address if `local` is empty. True if there was one. */
+/* Removes the path; with every local address if `local` is empty. True: there was one. */
 static bool forget(struct table *table, const char *server, const char *peer, const char *local)
 {
     uint32_t kept = 0, count = table->count;
@@ -331,7 +332,7 @@ static bool forget(struct table *table, const char *server, const char *peer, co
     return kept != count;
 }
 
-/* 1 if the table was changed, 0 if nothing was to do, or -errno. */
+/* 1: the table was changed; 0: there was nothing to do; or -errno. */
 static int change(struct table *table, const struct run_offline *path, bool offline)
 {
     bool covered = covers(table, path->server, path->peer, path->local);
@@ -369,7 +370,8 @@ int run_offline_set(const char *server, const char *peer, const char *local, boo
     if (fd < 0)
         return fd;
     uint32_t generation = file->head.generation;
-    /* The copy is what counts: the owner of the file, whom root does not trust, may change it. */
+    /* Only the copy counts: the file's owner may change the file, and root does not trust the
+     * owner. */
     struct table table = file->tables[generation & 1];
     int changed = is_valid(&table) ? change(&table, &path, offline) : -EBADMSG;
     if (changed > 0)
@@ -379,7 +381,7 @@ int run_offline_set(const char *server, const char *peer, const char *local, boo
     return changed < 0 ? changed : 0;
 }
 
-/* read(), not mmap(): a file that shrinks meanwhile must not be a SIGBUS. */
+/* read(), not mmap(): a file that shrinks meanwhile must not cause a SIGBUS. */
 static int read_table(int fd, struct table *table)
 {
     struct head head, after;

@@ -1,10 +1,10 @@
 /*
- * What administrators say of network paths, for all processes of one user on this host: which of
- * them are offline. Kept in the file `paths` of the run directory, which outlives processes: what
- * was said holds for those that start later, until it is taken back or the host boots.
+ * Which network paths are offline, as administrators said, for all processes of one user on this
+ * host. It is kept in the file `paths` of the run directory, which outlives processes. What was
+ * said holds for later processes too, until it is taken back or the host boots.
  *
  * A path is named by the words of the nfstab: the server's name, and the addresses of `path:` and
- * `local:` as they stand there.
+ * `local:` as they are written there.
  */
 #ifndef RUN_OFFLINE_H
 #define RUN_OFFLINE_H
@@ -28,22 +28,20 @@ struct run_offline {
 /* ---- in processes that use paths ---- */
 
 /*
- * Maps the file, making it if it is missing and repairing it if it is damaged. Once a process, any
- * thread; a child of fork() keeps the mapping. When it cannot be had the log says why, and no path
- * is offline in this process.
+ * Maps the file. It makes the file if it is missing, and repairs it if it is damaged. Once a
+ * process, in any thread; a child of fork() keeps the mapping. If it fails the log says why, and no
+ * path is offline in this process.
  */
 void run_offline_open(void);
 
-/* Where the mapped file counts changes. */
+/* The word of the mapped file that counts changes. */
 extern _Atomic(const _Atomic uint32_t *) run_offline_word;
 
-/* The run directory is another one: the next run_offline_open() opens the file there. */
+/* The run directory has changed. If the file was open, this opens the one in the new directory. */
 void run_offline_move(void);
 
-/*
- * Changes whenever anything is said; 0 while nothing ever was. Two loads. Take it before asking
- * run_is_offline(): an answer holds until it changes.
- */
+/* Changes whenever a path is taken offline or online; 0: none ever was. Two loads. Take it before
+ * you ask run_is_offline(): the answer holds until it changes. */
 static inline uint32_t run_offline_generation(void)
 {
     return atomic_load_explicit(atomic_load_explicit(&run_offline_word, memory_order_acquire),
@@ -51,13 +49,13 @@ static inline uint32_t run_offline_generation(void)
 }
 
 /* Is the path offline? `local` NULL or empty: none is configured. No lock, no system call, a few
- * microseconds; false without run_offline_open(). */
+ * microseconds. False without run_offline_open(). */
 bool run_is_offline(const char *server, const char *peer, const char *local);
 
 /*
- * Sleeps until *word (a private futex) is not `value`, or run_offline_generation() not
- * `generation`, or for `limit_ns`. On kernels older than 5.16 it looks at the generation every two
- * seconds only.
+ * Sleeps until *word (a private futex) is not `value`, or run_offline_generation() is not
+ * `generation`, or `limit_ns` is over. On kernels older than 5.16 it looks at the generation only
+ * every two seconds.
  */
 void run_offline_wait(_Atomic uint32_t *word, uint32_t value, uint32_t generation,
                       uint64_t limit_ns);
@@ -65,19 +63,27 @@ void run_offline_wait(_Atomic uint32_t *word, uint32_t value, uint32_t generatio
 /* ---- for the command ---- */
 
 /*
- * Says that a path is offline or online again; `local` NULL or empty: with any local address. Holds
- * when it returns 0, also if it held already. -EBUSY: cannot be online with this local address as
- * the path is offline with every one. -ENOSPC: RUN_OFFLINE_MAX paths are offline, or no memory is
- * left in the run directory. -ENAMETOOLONG. -EBADMSG: it is no regular file. -EPROTO: the file is
- * of another version of directnfs. -ETIMEDOUT: a process holds the lock for half a second, stopped
- * perhaps. Other -errno of the file system. A damaged file is begun anew, and the log says that
- * nothing is offline any more.
+ * Takes a path offline, or online again. `local` NULL or empty: with any local address. A damaged
+ * file is begun anew, and the log says that nothing is offline any more.
+ * 0: it is so, and perhaps was before.
+ * -EBUSY: it cannot be online with this local address, as it is offline with every one.
+ * -ENOSPC: RUN_OFFLINE_MAX paths are offline, or the run directory has no memory left.
+ * -ENAMETOOLONG: a name or address is too long.
+ * -EINVAL: the server or the peer is empty.
+ * -EBADMSG: it is no regular file.
+ * -EPROTO: the file belongs to another version of directnfs.
+ * -ETIMEDOUT: a process held the lock for half a second; it may be stopped.
+ * Another -errno: the file system's.
  */
 int run_offline_set(const char *server, const char *peer, const char *local, bool offline);
 
 /*
- * Reads which paths are offline from the file; nothing is made. The count, 0 too when there is no
- * file; -EBADMSG: it is damaged; -EPROTO; -errno.
+ * Reads from the file which paths are offline; makes nothing. Returns the count.
+ * 0: none is, or there is no file.
+ * -EBADMSG: the file is damaged.
+ * -EPROTO: it belongs to another version of directnfs.
+ * -EAGAIN: it changed all the time.
+ * Another -errno: it cannot be read.
  */
 int run_offline_read(struct run_offline paths[RUN_OFFLINE_MAX]);
 

@@ -1,6 +1,6 @@
 /*
- * A table of subjects and when each was last said, mapped by all. It has no lock and no owner:
- * whatever is in it, the worst that follows is a line too many or, for an interval, too few.
+ * A table of subjects and when each was last said, mapped by all processes. It has no lock and no
+ * owner. Whatever is in it, the worst result is a line too many or, for an interval, too few.
  */
 #include "run/said.h"
 
@@ -18,15 +18,15 @@ enum { SUBJECTS = 512, LOOKS = 16 };
 #define SECOND_NS UINT64_C(1000000000)
 
 struct subject {
-    _Atomic uint64_t key;     /* of the text, and of the log; 0: free */
-    _Atomic uint64_t said_ns; /* CLOCK_MONOTONIC, so that of all processes */
+    _Atomic uint64_t key;     /* of the text and of the log; 0: free */
+    _Atomic uint64_t said_ns; /* CLOCK_MONOTONIC, which all processes share */
 };
 
-static struct subject own[SUBJECTS]; /* where the file cannot be had */
+static struct subject own[SUBJECTS]; /* if the file cannot be used */
 static struct subject *_Atomic mapped;
 
-/* Never, long ago, or before the host was started again. Another process may have said it since
- * `now` was read. */
+/* Was it never said, or long ago, or before the host booted? Another process may have said it since
+ * `now` was read: up to a second ahead is not old. */
 static bool is_old(uint64_t said_ns, uint64_t now, uint64_t interval_ns)
 {
     if (said_ns > now)
@@ -45,7 +45,7 @@ static struct subject *map_file(void)
         return own;
     void *memory = NULL;
     if (sys_fstat(fd, &status) == 0) {
-        /* All of it is had now: a page that is missing when /dev/shm is full would kill us. */
+        /* Reserve all of it now: a page that is missing while /dev/shm is full would kill us. */
         int error = status.st_size >= (off_t)size ? 0 : sys_fd_lengthen(fd, (off_t)size);
         if (error == 0)
             error = sys_fd_reserve(fd, 0, size);
@@ -77,7 +77,7 @@ static uint64_t key_of(const char *subject)
     return hash ? hash : 1;
 }
 
-/* Where the subject is, or may be put: a place that is free, or whose own was said long ago. */
+/* Where the subject is, or may be put: a free place, or one with a subject of long ago. */
 static struct subject *find(struct subject *subjects, uint64_t key, uint64_t now,
                             uint64_t interval_ns)
 {
@@ -116,5 +116,5 @@ void run_said_forget(const char *subject)
 
 void run_said_move(void)
 {
-    atomic_store(&mapped, NULL); /* a thread may be looking at it: it stays mapped */
+    atomic_store(&mapped, NULL); /* it stays mapped: a thread may be reading it */
 }

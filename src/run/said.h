@@ -1,7 +1,7 @@
 /*
- * What is said on the log only now and then, by all processes of one user on this host together: a
- * server that hundreds of processes wait for is one piece of news. Processes whose logs are in
- * different places each say it.
+ * Messages that the log gets only now and then, from all processes of one user on this host
+ * together: a server that hundreds of processes wait for is one piece of news. Processes with logs
+ * in different places each say it.
  */
 #ifndef RUN_SAID_H
 #define RUN_SAID_H
@@ -9,16 +9,16 @@
 #include <stdbool.h>
 
 /*
- * True once in `interval_s` for this subject, any text. Kept in the file `said` of the run
- * directory; of this process alone where that cannot be used. Always true once hundreds of
- * subjects were said lately.
+ * True once in `interval_s` for this subject, which is any text. The file `said` of the run
+ * directory remembers it, or this process alone if the file cannot be used. With hundreds of
+ * subjects said lately it may be true each time.
  */
 bool run_may_say(const char *subject, unsigned interval_s);
 
-/* It is no longer so: the next time is news. */
+/* The subject is over: the next time it is news. */
 void run_said_forget(const char *subject);
 
-/* The run directory is another one. */
+/* The run directory has changed. */
 void run_said_move(void);
 
 #endif

@@ -29,8 +29,8 @@ static void read_group(char group[GROUP_MAX])
         snprintf(group, GROUP_MAX, "%.*s", (int)strcspn(path, "\n"), path);
 }
 
-/* A service that is started again has another control group of the same name. 0: it is the one of
- * the whole host, or not known. */
+/* The number of a control group: a service that is started again has another one with the old name.
+ * 0: it is the whole host's group, or not known. */
 static uint64_t number_of(const char *group)
 {
     char path[GROUP_MAX + 32];
@@ -56,7 +56,7 @@ bool run_may_say_start(void)
     } else {
         read_group(group);
         uint64_t number = number_of(group);
-        /* Who logs in has one for all that is started then, by hand too. */
+        /* A login has one group for all that is started in it, by hand too. */
         long session = number == 0 || strstr(group, "user.slice") ? sys_call1(SYS_getsid, 0) : 0;
         snprintf(subject, sizeof(subject), "start: %s %llu %ld", group, (unsigned long long)number,
                  session);

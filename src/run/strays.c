@@ -34,7 +34,7 @@ static int write_all(int fd, const void *bytes, size_t length)
     return 0;
 }
 
-/* -EBADMSG: it is shorter. */
+/* -EBADMSG: the file is shorter. */
 static int read_all(int fd, void *bytes, size_t length)
 {
     char *at = bytes;
@@ -58,7 +58,7 @@ static void form(char name[RUN_STRAY_NAME], const struct run_stray_name *parsed)
              parsed->inode, parsed->number);
 }
 
-/* Only what form() makes is a name: each is of one file. */
+/* Only a name that form() makes is valid, so that each name stands for one file. */
 bool run_stray_parse(const char *name, struct run_stray_name *parsed)
 {
     char again[RUN_STRAY_NAME];
@@ -86,7 +86,8 @@ int run_stray_remove(int run, const char *name)
 
 /* ---- writing ---- */
 
-/* The highest number that a stray of this file has; that of its mount may have been another. */
+/* Notes the highest number of the strays of this file. Devices are not compared, as the mount may
+ * have had another number. */
 static int find_newest(void *argument, const char *name)
 {
     struct run_stray_name *newest = argument, one;
@@ -102,14 +103,14 @@ static int make(struct run_stray_file *file, const struct run_stray *stray)
     if (result < 0)
         return result;
     for (int i = 0; i < ATTEMPTS && fd == -EEXIST && name.number < UINT32_MAX; i++) {
-        name.number++; /* somebody else may take it at the same time */
+        name.number++; /* another process may take it now, too */
         form(file->name, &name);
         fd = run_open_file(file->run, file->name, O_RDWR | O_CREAT | O_EXCL);
     }
     return fd;
 }
 
-/* A name may hold any byte but the one that ends the line. */
+/* A name may hold any byte but the newline, which ends it here. */
 static int write_line(int fd, const char *word, const char *value)
 {
     int result = write_all(fd, word, strlen(word));
@@ -127,7 +128,7 @@ int run_stray_begin(struct run_stray_file *file, const struct run_stray *stray)
     file->fd = make(file, stray);
     if (file->fd < 0)
         return file->fd;
-    sys_call2(SYS_flock, file->fd, LOCK_EX | LOCK_NB); /* nobody removes it meanwhile */
+    sys_call2(SYS_flock, file->fd, LOCK_EX | LOCK_NB); /* so nobody removes it meanwhile */
     snprintf(numbers, sizeof(numbers), "%" PRIu64 " %" PRIu64, stray->device, stray->inode);
     snprintf(since, sizeof(since), "%" PRIu64, stray->since_s);
     int result = write_line(file->fd, FIRST_LINE, "");
@@ -167,7 +168,7 @@ int run_stray_end(struct run_stray_file *file, bool keep)
 
 /* ---- reading ---- */
 
-/* The next line, without its end. False: there is none. */
+/* The next line, without its end. False: there is none that begins with `word`. */
 static bool read_line(char **at, const char *word, const char **value)
 {
     size_t length = strlen(word);
@@ -202,8 +203,8 @@ static int read_head(struct run_stray_file *file, struct head *head)
     return result ? result : head->length > RUN_STRAY_PIECE ? -EBADMSG : 0;
 }
 
-/* Does it end as one that was finished? Then *bytes is what its end says, as far as that can be
- * true of a file of this size. */
+/* Has the file an end, so that it was finished? Then *bytes is the sum that the end tells.
+ * -EBADMSG: there is no end, or a file of this size cannot have that sum. */
 static int read_end(const struct run_stray_file *file, uint64_t *bytes)
 {
     struct head head;
@@ -252,8 +253,8 @@ int run_stray_read(struct run_stray_file *file, int run, const char *name,
     return result;
 }
 
-/* Somebody who may write to the file may do so at any time: what matters is that one that a process
- * of this library left half done is found. */
+/* The file can change at any time, as others may be able to write to it. This check is for files
+ * that a process with this library left half done. */
 int run_stray_check(struct run_stray_file *file)
 {
     struct head head;

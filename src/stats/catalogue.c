@@ -8,7 +8,7 @@
         .name = (column), .kind = (is), .offset = offsetof(struct directnfs_##record, member), \
         .bound = sizeof(((struct directnfs_##record *)0)->member), __VA_ARGS__                 \
     }
-/* The same of a number that has a bound. */
+/* A column and a member that has an upper bound. */
 #define UP_TO(most, column, is, record, member)               \
     {                                                         \
         .name = (column), .kind = (is), .bound = (most),      \
@@ -52,7 +52,7 @@ static const struct stats_field session_fields[] = {
     UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, session_stats, slot),
 };
 
-/* They are shown by `stat mounts`, a row for each operation. */
+/* `stat mounts` shows them, a row for each operation. */
 #define OPERATION(which)                                                             \
     FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].calls),      \
         FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].errors), \

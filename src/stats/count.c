@@ -23,7 +23,7 @@ static union {
 
 struct directnfs_stats *const stats_own = &memory.stats;
 
-/* Take what the tables have no room for; nobody reads them. */
+/* They take what the tables have no room for; nobody reads them. */
 static struct directnfs_path_stats unshown_path;
 static struct directnfs_session_stats unshown_session;
 static struct directnfs_channel_stats unshown_channel;
@@ -33,13 +33,13 @@ static struct directnfs_file_stats unshown_file;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int state = PRIVATE;
 static int failure;
-static uint64_t backed; /* a bit per BACK_STEP bytes of the segment's file: it has memory */
+static uint64_t backed; /* a bit for each BACK_STEP bytes of the segment's file that have memory */
 _Static_assert(STATS_BYTES <= 64 * BACK_STEP, "a bit for each step");
 static uint32_t last_channel_id;
 static uint64_t last_closed_ns;
 static struct run_identity identity;
 
-/* It is called so often that a clock costs. */
+/* A clock would cost too much here: this is called very often. */
 void stats_touch(void)
 {
     static _Atomic uint64_t touched;
@@ -50,7 +50,7 @@ void stats_touch(void)
     stats_set(&memory.stats.updated_ns, sys_clock_ns(CLOCK_REALTIME_COARSE));
 }
 
-/* Copies a string (NULL: none) into a field; of a too long one the end is kept if `tail`. */
+/* Copies a string (NULL: none) into a field. If it is too long, `tail` keeps its end. */
 static void copy_text(char *field, size_t size, const char *text, bool tail)
 {
     size_t length = text ? strlen(text) : 0;
@@ -69,7 +69,7 @@ static void read_program(char *name, size_t size)
     name[strcspn(name, "\n")] = '\0';
 }
 
-/* Gives memory to bytes of the segment's file. */
+/* Gives memory to a range of the segment's file. */
 static int back(int fd, size_t from, size_t to)
 {
     from = from / BACK_STEP;
@@ -82,7 +82,7 @@ static int back(int fd, size_t from, size_t to)
     return 0;
 }
 
-/* Under the lock: may this slot of the segment be used? */
+/* Under the lock: is there memory for this slot of the segment? */
 static bool ensure_backed(const void *slot, size_t size)
 {
     char name[STATS_NAME];
@@ -100,7 +100,7 @@ static bool ensure_backed(const void *slot, size_t size)
     return error == 0;
 }
 
-/* Memory for what is used already. */
+/* Gives memory to all that is used already. */
 static int back_used(int fd)
 {
     int error = back(fd, 0, offsetof(struct directnfs_stats, mounts));
@@ -155,7 +155,7 @@ static int open_segment(int run)
     stats_touch();
     error = make_segment(run);
     if (error == -EEXIST) {
-        /* Of this process before exec(). */
+        /* This process made it before exec(). */
         stats_fold(run, &identity, NULL, STATS_LOCK_MS);
         error = make_segment(run);
     }
@@ -184,7 +184,7 @@ int stats_open(void)
     return error;
 }
 
-/* A child that uses the network shows itself. */
+/* A child that uses the network makes its segment. */
 static void open_in_child(void)
 {
     if (__builtin_expect(atomic_load_explicit(&state, memory_order_relaxed) == FORKED, 0))
@@ -216,7 +216,7 @@ uint64_t stats_usual_ns(const struct directnfs_latency *latency)
     return 0;
 }
 
-/* What is counted in a slot of a table begins again. */
+/* Zeroes what is counted in a slot of a table. */
 static void zero_counts(unsigned table, void *slot)
 {
     const struct stats_fields *fields = &stats_tables[table].fields;
@@ -228,7 +228,8 @@ static void zero_counts(unsigned table, void *slot)
     }
 }
 
-/* Changes a count, or what a slot is; what was written there before can be seen by then. */
+/* Stores a count, or the state of a slot. A reader that sees it sees what was written before,
+ * too. */
 static void publish(uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -236,7 +237,7 @@ static void publish(uint32_t *word, uint32_t value)
 
 /* ---- servers ---- */
 
-/* Under the lock: the mount of a new server begins to count. */
+/* Under the lock: enters the mount of a new server, which begins to count. */
 static void enter_mount(unsigned id)
 {
     struct directnfs_mount_stats *mount = &memory.stats.mounts[id];
@@ -406,7 +407,7 @@ static uint64_t hash_name(const char *name, unsigned server)
     return hash;
 }
 
-/* The slot of this file, else a free one, else the one closed for the longest time, else NULL. */
+/* The slot of this file; else a free one; else the one that was closed longest ago; else NULL. */
 static struct directnfs_file_stats *file_slot(uint64_t hash, unsigned server)
 {
     struct directnfs_file_stats *oldest = NULL;

@@ -1,10 +1,10 @@
 /*
  * Counters of this process for `directnfs stat`: the writer's side.
  *
- * Everything may be called at any time from any thread: until stats_open() the memory is this
- * process's own, then it is the shared segment, at the same address. So pointers into it stay valid
- * for the life of the process, fork included (a child counts in a segment of its own, from zero).
- * Counters are changed with stats_add() and stats_set(); nothing here blocks or fails.
+ * Any thread may call these functions at any time. Until stats_open() the memory is this process's
+ * own, then it is the shared segment, at the same address. So pointers into it stay valid for the
+ * life of the process. This includes fork(): a child counts in a segment of its own, from zero.
+ * Change counters with stats_add() and stats_set(), which neither block nor fail.
  */
 #ifndef STATS_COUNT_H
 #define STATS_COUNT_H
@@ -18,15 +18,13 @@ extern struct directnfs_stats *const stats_own;
 
 /* Relaxed atomics: `stats_add(&channel->sends, 1)`. Fields of 32 and 64 bits. */
 #define stats_add(field, n) ((void)__atomic_fetch_add((field), (n), __ATOMIC_RELAXED))
-/* For a field that is changed under a lock only. */
+/* For a field that is only changed under a lock. */
 #define stats_add_locked(field, n) stats_set((field), stats_get(field) + (n))
 #define stats_set(field, value)    __atomic_store_n((field), (value), __ATOMIC_RELAXED)
 #define stats_get(field)           __atomic_load_n((field), __ATOMIC_RELAXED)
 
-/*
- * Calls on their way into one latency: those that fall into the same bucket one after the other are
- * entered together, since every locked instruction costs as much as twenty others. Of one thread.
- */
+/* Calls of one thread on their way into one latency. Calls in a row that fall into one bucket are
+ * entered together: every locked instruction costs as much as twenty others. */
 struct stats_tally {
     struct directnfs_latency *latency;
     unsigned bucket;
@@ -66,27 +64,27 @@ static inline void stats_tally_add(struct stats_tally *tally, struct directnfs_l
         tally->max_ns = ns;
 }
 
-/* How long calls like these mostly take: 99 of 100 are answered by then, in nanoseconds. 0: there
- * were too few to tell. */
+/* How long calls like these take at most, for 99 of 100: an upper bound in nanoseconds. 0: fewer
+ * than 100 calls were counted. */
 uint64_t stats_usual_ns(const struct directnfs_latency *latency);
 
 /*
- * Makes the segment in the run directory and maps it; again only after a fork (and then it happens
- * by itself at the child's first channel or call). 0 or -errno, said on the log once; counting goes
- * on in private memory then.
+ * Makes the segment in the run directory and maps it. Only a fork makes that necessary again, and
+ * then the child's first channel or call does it.
+ * 0: done.
+ * -errno: counting goes on in private memory. The log says so once.
  */
 int stats_open(void);
 
-/*
- * Between these, in one thread, what is counted of calls, transfers, and reads and writes of files
- * is added up, and entered at the end. Not nested.
- */
+/* Between these two calls, what this thread counts of calls, transfers, and reads and writes of
+ * files is added up. It is entered at the end. Not nested. */
 void stats_together_begin(void);
 void stats_together_end(void);
 
 /*
- * Counts an answered call: `procedure` is the number of NFSv3's or DIRECTNFS_PROCEDURE_..., from
- * sending to the reply in nanoseconds, `error` for a status other than OK or an unusable reply.
+ * Counts an answered call. `procedure` is a number of NFSv3 or DIRECTNFS_PROCEDURE_... .
+ * `latency_ns` is the time from sending to the reply. `error`: the status was not OK, or the reply
+ * was unusable.
  */
 void stats_call(unsigned procedure, uint64_t latency_ns, bool error);
 
@@ -100,27 +98,25 @@ struct stats_server {
 };
 
 /*
- * Enters a mount, or updates it when name, directory and mount are known already. Returns its
- * number, DIRECTNFS_SERVERS when the table is full (it is then not shown; valid as an argument
- * below).
+ * Enters a mount, or updates the one with this name, directory and mount. Returns its number.
+ * DIRECTNFS_SERVERS: the table is full, and the mount is not shown. This is a valid argument below.
  */
 unsigned stats_server(const struct stats_server *server);
 
 /*
- * What is shown of the session with the server of this name: its owner sets it. Never NULL: when
- * the table is full, memory that is not shown. Valid for the life of the process; in a child of
- * fork() there is no session yet.
+ * The member that shows the session with the server of this name; the session's owner sets it.
+ * Never NULL: when the table is full, it is memory that is not shown. Valid for the life of the
+ * process. In a child of fork() there is no session yet.
  */
 struct directnfs_session_stats *stats_session(const char *name);
 
-/*
- * What is counted of a mount, by that number; NULL: it is not shown. Valid as a path's is.
- */
+/* The counters of the mount with that number; NULL: it is not shown. Valid for the life of the
+ * process; a child of fork() counts from zero. */
 struct directnfs_mount_stats *stats_mount(unsigned server);
 
 /* An answered call on a mount. */
 struct stats_answer {
-    uint64_t bytes; /* that READ or WRITE moved */
+    uint64_t bytes; /* that the READ or WRITE moved */
     uint64_t rtt_ns, queue_ns;
     bool error;
 };
@@ -128,56 +124,57 @@ void stats_mount_call(struct directnfs_mount_stats *mount, enum directnfs_operat
                       const struct stats_answer *answer);
 
 /*
- * A network path of a server, from `local` (may be NULL) to `path`: enters it, state down, or finds
- * it. Never NULL: when the table is full, memory that is not shown. Valid for the life of the
- * process; a child of fork() keeps it, with its state, and counts from zero.
+ * Enters a network path to a server, from `local` (may be NULL) to `path`, in state down, or finds
+ * it. Never NULL: when the table is full, it is memory that is not shown. Valid for the life of the
+ * process. A child of fork() keeps it, with its state, and counts from zero.
  */
 struct directnfs_path_stats *stats_path(unsigned server, const char *path, const char *local);
-/* Enters its state and why (NULL: no reason). A change is dated; one to `down` is counted. */
+/* Enters the path's state and why (NULL: no reason). A change is dated; one to down is counted. */
 void stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_state state,
                       const char *reason);
-/* Counts bytes that a READ or WRITE moved. */
+/* Counts the bytes that a READ or WRITE moved. */
 void stats_transferred(bool write, uint64_t bytes);
-/* Count a read or a write of the application that was served, and how long it waited for the
- * server. */
+/* Count a read or a write of the application that was served, its bytes, and how long it waited for
+ * the server. */
 void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns);
 void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns);
-/* Counts an fsync, or what does the same, and how long it took. */
+/* Counts an fsync, or a call that does as much, and how long it took. */
 void stats_file_synced(struct directnfs_file_stats *file, uint64_t ns);
 
-/* Enters a channel, state down. Never NULL: when the table is full, memory that is not shown. */
+/* Enters a channel in state down. Never NULL: when the table is full, it is memory that is not
+ * shown. */
 struct directnfs_channel_stats *stats_channel(unsigned server, const char *path, const char *local);
-/* The channel is gone. Its counters are not used by anyone any more. */
+/* The channel is gone: nobody uses its counters any more. */
 void stats_channel_free(struct directnfs_channel_stats *channel);
 
-/*
- * A file was opened: enters it, or counts another open of the same name and server. `reason` (may
- * be NULL) says why the kernel serves it. Never NULL.
- */
+/* Enters a file that was opened, or counts another open of this name and server. `reason` (may be
+ * NULL) says why the kernel serves it. Never NULL. */
 struct directnfs_file_stats *stats_file(const char *name, unsigned server, uint64_t size,
                                         enum directnfs_file_state state, const char *reason);
-/* Which file it is, so that others can tell what is uncommitted in it. */
+/* Tells which file it is, so that readers find what is uncommitted in it. */
 static inline void stats_file_is(struct directnfs_file_stats *file, uint64_t device, uint64_t inode)
 {
     stats_set(&file->device, device);
     stats_set(&file->inode, inode);
 }
-/* A change of who serves it (demotion): counts in files_kernel when it goes to the kernel. */
+/* Enters which world serves the file. A change is counted in files_direct or files_kernel. */
 void stats_file_state(struct directnfs_file_stats *file, enum directnfs_file_state state,
                       const char *reason);
-/* One open less; without any the slot may be reused for another file. */
+/* Counts one open less. The slot of a file without any may be reused for another file. */
 void stats_file_close(struct directnfs_file_stats *file);
 
-/* In the child of fork(), before anything else here: keeps servers and open files, zeroes counters
- * and forgets channels. No system call that could fail matters; the parent's segment is untouched.
+/*
+ * In the child of fork(), before anything else here: keeps servers and open files, zeroes counters,
+ * and forgets channels. The parent's segment stays as it is. Only without memory for a copy of it
+ * the child goes on counting there.
  */
 void stats_after_fork(void);
-/* The run directory is another one: what is counted from now on is shown there. What was counted
- * before stays where it is, until the process ends. */
+/* The run directory has changed: what is counted from now on is shown in the new one. What was
+ * counted before stays in the old one until the process ends. */
 void stats_move(void);
 
-/* At exit: adds the counters to those of ended processes and removes the segment. Idempotent;
- * counting afterwards is harmless and lost. */
+/* At exit: adds the counters to those of ended processes and removes the segment. Calling it again
+ * does nothing. Counting afterwards is harmless, and lost. */
 void stats_finish(void);
 
 #endif

@@ -14,7 +14,7 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-/* Whole words, which other threads may be counting in. */
+/* Copies whole words, as other threads may count in them. */
 static void copy_words(struct directnfs_stats *to, const struct directnfs_stats *from,
                        size_t offset, size_t size)
 {
@@ -65,7 +65,7 @@ void stats_release(struct directnfs_stats *stats)
         sys_munmap(stats, STATS_BYTES);
 }
 
-/* pread() or pwrite() of all of it. */
+/* pread() or pwrite() of all bytes. */
 static int transfer(long call, int fd, const void *data, size_t size, size_t offset)
 {
     while (size) {
@@ -94,7 +94,7 @@ static int write_at(int fd, const void *data, size_t size, size_t offset)
 static int read_part(int fd, struct directnfs_stats *stats, size_t offset, size_t size,
                      size_t *room)
 {
-    /* Whole pages: the tables lie apart. */
+    /* Counts whole pages, since the tables lie apart. */
     size_t pages = size ? (size + 2 * STATS_PAGE - 2) / STATS_PAGE * STATS_PAGE : 0;
     if (room && *room < pages)
         return -E2BIG;
@@ -126,7 +126,7 @@ static int read_segment(int fd, off_t size, struct directnfs_stats *stats, size_
 int stats_read_raw(int run, const char *name, struct directnfs_stats *stats, size_t *room)
 {
     struct stat status;
-    /* read(), not mmap(): a file that shrinks meanwhile must not be a SIGBUS. */
+    /* read(), not mmap(): a file that shrinks meanwhile must not cause a SIGBUS. */
     int fd = run_open_file(run, name, O_RDONLY);
     if (fd < 0)
         return fd;
@@ -173,12 +173,12 @@ int stats_lock(int run, int limit_ms)
 
 void stats_unlock(int fd)
 {
-    /* A child that another thread forked meanwhile has the descriptor too: closing would not do. */
+    /* Closing would not do: a child that another thread forked meanwhile has the descriptor too. */
     sys_call2(SYS_flock, fd, LOCK_UN);
     sys_close(fd);
 }
 
-/* The other tables of the last process that had files are kept. */
+/* Keeps all tables but mounts and paths; `stats` is the last process that had files. */
 static void take_tables(struct directnfs_stats *ended, const struct directnfs_stats *stats)
 {
     const size_t process = offsetof(struct directnfs_stats, pid);
@@ -216,8 +216,8 @@ bool stats_added(const struct directnfs_stats *ended, const struct directnfs_sta
            ended->last_started_ns == stats->started_ns;
 }
 
-/* Whoever added the last one may have died before it removed the file. It goes now: only of the
- * last one it is known that it was added. */
+/* The process that added the last one may have died before it removed the file. Remove that file
+ * now: only for the last process is it known that it was added. */
 static void remove_last(int run, const struct directnfs_stats *ended)
 {
     char name[STATS_NAME];
@@ -252,7 +252,7 @@ void stats_sessions_end(struct directnfs_stats *stats)
     }
 }
 
-/* Under the lock. */
+/* Under the lock: adds `stats` to the sum, unless it was added last. */
 static int fold_into(int run, const struct directnfs_stats *stats, struct directnfs_stats *ended)
 {
     char path[RUN_PATH_MAX];
@@ -303,7 +303,8 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
         if (!error && (copy->pid != process->pid || copy->starttime != process->starttime))
             error = -EBADMSG;
         if (error == -EAGAIN || error == -EBADMSG || error == -EPROTO)
-            sys_unlinkat(run, name, 0); /* died while making it; or nobody's; or nothing adds it */
+            sys_unlinkat(run, name, 0); /* its process died while making it, or it is another's, or
+                                           no sum takes its layout */
     }
     if (!error) {
         stats_waits_for_nothing(copy);
@@ -372,7 +373,7 @@ static int reap_one(void *argument, const char *name, const struct run_identity 
     const struct stats_bounds *bounds = reaping->bounds;
     if (run_identity_alive(process))
         return 0;
-    /* Of another pid namespace the pid says nothing. The head is the same in all layouts. */
+    /* In another pid namespace the pid says nothing. The head is the same in all layouts. */
     int error = stats_read_raw(reaping->run, name, reaping->scratch, NULL);
     if ((error == 0 || error == -EPROTO) && reaping->scratch->pid_namespace != run_pid_namespace())
         return 0;

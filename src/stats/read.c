@@ -23,7 +23,7 @@ static void clean_field(const struct stats_field *field, void *member)
         *word = 0;
 }
 
-/* Slots that were never used are left untouched: they need no memory. */
+/* Slots that were never used are not touched: they need no memory. */
 void stats_clean(struct directnfs_stats *stats)
 {
     clean_text(stats->program, sizeof(stats->program));
@@ -43,7 +43,7 @@ uint64_t stats_age(const struct stats_snapshot *snapshot, uint64_t since_ns)
     return since_ns != 0 && since_ns < now_ns ? now_ns - since_ns : 0;
 }
 
-/* Where the share `part` of all calls lies, in microseconds. */
+/* The latency that a share `part` of all calls stays below, in microseconds. */
 static double percentile(const struct directnfs_latency *counted, double total, double part)
 {
     double wanted = total * part, seen = 0;

@@ -9,7 +9,7 @@
 #include "stats/segment.h"
 #include "sys/sys.h"
 
-/* About `name` in the run directory, or about the directory itself. */
+/* Adds a problem with `name` in the run directory, or with the directory itself (NULL). */
 static void add_problem(struct stats_snapshot *snapshot, const char *name, const char *reason)
 {
     char path[RUN_PATH_MAX];
@@ -32,7 +32,7 @@ static void add_unusable(struct stats_snapshot *snapshot, const char *name, int 
                                     : strerror(-error));
 }
 
-/* Takes over `stats`, also when it fails. */
+/* Adds `stats` to the list. It owns `stats` from then on, also when it fails. */
 static int add(struct directnfs_stats ***list, unsigned *count, struct directnfs_stats *stats)
 {
     void *more = reallocarray(*list, *count + 1, sizeof(**list));
@@ -45,18 +45,18 @@ static int add(struct directnfs_stats ***list, unsigned *count, struct directnfs
     return 0;
 }
 
-/* A reading of one directory. */
+/* Reading one run directory. */
 struct reading {
     struct stats_snapshot *snapshot;
     const struct stats_bounds *bounds;
     int run;
-    size_t *room; /* bytes that are left of the bounds; NULL: no limit */
+    size_t *room; /* bytes that are left of `bounds`; NULL: no limit */
     const struct directnfs_stats *ended;
     unsigned left_out;
-    bool registry_left; /* it was said why the registry cannot be used */
+    bool registry_left; /* a problem says already why the registry cannot be used */
 };
 
-/* Of a process, or what ended processes left (NULL), if it can be used. */
+/* Adds the segment of a process, or the sum of ended ones (NULL), if it can be used. */
 static int add_segment(void *argument, const char *name, const struct run_identity *process)
 {
     struct reading *reading = argument;
@@ -68,10 +68,10 @@ static int add_segment(void *argument, const char *name, const struct run_identi
     if (!error && process && (stats->pid != process->pid || stats->starttime != process->starttime))
         error = -EBADMSG;
     if (!error && process && reading->ended && stats_added(reading->ended, stats))
-        error = -ENOENT; /* it is in the sum already */
+        error = -ENOENT; /* the sum has it already */
     if (!error) {
         stats_clean(stats);
-        /* What is shown is of the directory's owner, whatever is written there. */
+        /* It counts for the directory's owner, whatever is written there. */
         stats->uid = (uint32_t)sys_call0(SYS_geteuid);
         if (process)
             return add(&snapshot->processes, &snapshot->count, stats);
@@ -99,7 +99,7 @@ static int add_processes(struct reading *reading)
     return late ? 0 : error;
 }
 
-/* About a registry that this version cannot use. */
+/* Adds a problem about a registry that this version cannot use. */
 static int add_left(void *argument, const struct stats_left *left)
 {
     struct reading *reading = argument;
@@ -122,7 +122,7 @@ static int add_strays(struct reading *reading)
     return 0;
 }
 
-/* Under the lock nothing moves from a process to the sum. */
+/* The lock keeps processes from moving to the sum meanwhile. */
 static int read_directory(struct reading *reading)
 {
     struct stats_snapshot *snapshot = reading->snapshot;
@@ -158,7 +158,7 @@ static int compare(uint64_t left, uint64_t right)
     return (left > right) - (left < right);
 }
 
-/* The same pid may be there several times: of several containers, or before and after exec(). */
+/* A pid may be there several times: in several containers, or before and after exec(). */
 static int by_pid(const void *a, const void *b)
 {
     const struct directnfs_stats *left = *(struct directnfs_stats *const *)a;
@@ -247,7 +247,7 @@ static struct stats_sight sight_of(const struct directnfs_path_stats *path)
     return (struct stats_sight){path->state, path->since_ns, path->reason};
 }
 
-/* What is seen of a path: by those that run, if some of them have it. */
+/* Shows what running processes see of a path, if one of them has it. */
 static void see_path(struct directnfs_path_stats *sum, const struct stats_snapshot *snapshot)
 {
     const struct directnfs_path_stats *shown = NULL;

@@ -1,5 +1,5 @@
 /*
- * What was set aside, as its files in the run directory tell.
+ * The data that was set aside, as its files in the run directory tell.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "sys/sys.h"
 #include "sys/text.h"
 
-enum { OF_OTHERS = 1000 }; /* that are shown of somebody else */
+enum { OF_OTHERS = 1000 }; /* how many are shown of another user */
 
 _Static_assert(sizeof(((struct stats_stray *)0)->file) == RUN_STRAY_NAME, "the longest name");
 
@@ -18,11 +18,11 @@ struct reading {
     int run;
     const struct stats_bounds *bounds;
     struct stats_snapshot *snapshot;
-    unsigned first; /* of this directory */
+    unsigned first; /* index of the first one of this directory */
     uint64_t began_ns;
 };
 
-/* The end of what is too long. */
+/* Copies a string; of one that is too long the end. */
 static void put(char *to, size_t size, const char *from)
 {
     size_t length = from ? strlen(from) : 0;
@@ -48,7 +48,7 @@ static int add(void *argument, const char *name)
     if (bounds && snapshot->stray_count - reading->first == OF_OTHERS)
         return -E2BIG;
     int error = run_stray_read(&file, reading->run, name, text, &stray);
-    if (error == -ENOENT) /* somebody removed it just now */
+    if (error == -ENOENT) /* it has just been removed */
         return 0;
     struct stats_stray *one =
         reallocarray(snapshot->strays, snapshot->stray_count + 1, sizeof(*one));

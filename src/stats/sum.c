@@ -7,8 +7,8 @@
 #include "stats/read.h"
 #include "stats/segment.h"
 
-/* Adds, or subtracts. Of a counter that began again there is no difference to tell: it counts from
- * zero. */
+/* Adds, or subtracts. A counter that is smaller than before began again from zero: it stays as it
+ * is. */
 static void combine(bool minus, uint64_t *to, uint64_t from)
 {
     if (!minus)
@@ -28,7 +28,8 @@ static void combine_latency(bool minus, struct directnfs_latency *to,
         if (to->histogram[i])
             highest = i;
     }
-    /* A maximum that did not grow is not of this interval: the highest bucket in use bounds it. */
+    /* A maximum that did not grow is not from this interval: the highest bucket in use bounds
+     * it. */
     uint64_t bound = to->calls ? UINT64_C(1000) << highest : 0;
     if (!minus)
         to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;
@@ -147,7 +148,7 @@ static struct directnfs_path_stats *find_path(struct directnfs_stats *stats,
     return NULL;
 }
 
-/* The place of a state among those that several processes see. */
+/* The rank of a state: the highest one that a process sees is shown. */
 static unsigned badness(uint32_t state)
 {
     static const unsigned order[DIRECTNFS_CHANNEL_STATES] = {[DIRECTNFS_CHANNEL_PROBING] = 0,
@@ -164,7 +165,7 @@ bool stats_sight_is_better(const struct stats_sight *shown, const struct stats_s
     bool why = shown->reason[0] != '\0', other_why = other->reason[0] != '\0';
     if (a != b)
         return b > a;
-    /* One that is up without a reason began so, and knows no better. */
+    /* A process with the path up and without a reason never saw it away, and knows no better. */
     if (why != other_why && shown->state != DIRECTNFS_CHANNEL_SILENT)
         return other_why;
     return why && shown->state == DIRECTNFS_CHANNEL_UP ? other->since_ns > shown->since_ns
@@ -220,7 +221,7 @@ void stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *b
     for (unsigned i = 0; i < now->file_count && i < before->file_count; i++) {
         struct directnfs_file_stats *file = &now->files[i];
         const struct directnfs_file_stats *old = &before->files[i];
-        /* Another file in the same slot counted from zero. */
+        /* Another file in this slot counted from zero. */
         if (file->name_hash == old->name_hash && file->server == old->server)
             combine_record(true, &stats_tables[STATS_FILES].fields, file, old);
     }

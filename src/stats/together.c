@@ -1,8 +1,11 @@
-/* What a thread counts together: amounts are kept, and entered at the end. */
+/*
+ * What a thread counts between stats_together_begin() and stats_together_end(): amounts are kept,
+ * and entered at the end.
+ */
 #include "stats/count.h"
 #include "stats/segment.h"
 
-/* What this thread has counted and not entered yet. */
+/* What this thread counted and did not enter yet. */
 struct amount {
     struct amount_of {
         uint64_t *counter, *sum, *time; /* where it is entered; NULL: not at all */
@@ -28,7 +31,7 @@ static void amount_end(struct amount *amount)
     amount->times = amount->bytes = amount->ns = 0;
 }
 
-/* Counts one thing, of `bytes` and `ns`, in `to`. */
+/* Counts one event with `bytes` and `ns` in `to`. */
 static inline void amount_add(struct amount *amount, const struct amount_of *to, uint64_t bytes,
                               uint64_t ns)
 {

@@ -1,6 +1,6 @@
 /*
- * What is uncommitted, and the agent, as the registry's file tells a reader that is no process of
- * it.
+ * What is uncommitted, and the agent, read from the registry's file. The reader is no process of
+ * the registry.
  */
 #include <linux/futex.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 #define REGISTRY "registry"
 
-/* read(), not mmap(): a file that shrinks meanwhile ends the reading; it is no SIGBUS. */
+/* read(), not mmap(): a file that shrinks meanwhile ends the reading, without a SIGBUS. */
 static bool usable(int fd, struct ledger_shared *shared)
 {
     return stats_read_at(fd, shared, offsetof(struct ledger_shared, processes), 0) == 0 &&
@@ -27,13 +27,14 @@ static bool usable(int fd, struct ledger_shared *shared)
            shared->head.header_size == sizeof(*shared);
 }
 
-/* Is it open in no process? What was told of it before may have changed until then. */
+/* Has no process the file open? If so, none changes it from here on; what was read before may be
+ * old. */
 static bool is_alone(int fd)
 {
     return (int)sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-/* 0, or -EUCLEAN: it holds what only another version can send. */
+/* 0, or -EUCLEAN: it holds data that only another version can send. */
 static int examine_alone(int fd, struct ledger_left *left)
 {
     int error = ledger_left_examine(fd, left);
@@ -49,7 +50,8 @@ int stats_registry_usable(int run)
     if (fd < 0)
         return fd == -ENOENT || fd == -EBADMSG ? 0 : fd;
     int error = ledger_left_examine(fd, &left);
-    /* Who starts removes it, sets it aside, or takes it over, unless somebody uses it. */
+    /* A process that starts removes it, sets it aside, or takes it over, unless another one uses
+     * it. */
     if (!error && (left.what != LEDGER_LEFT_USABLE || left.namespaces != run_namespaces()))
         error = is_alone(fd) ? examine_alone(fd, &left) : -EBUSY;
     sys_close(fd);
@@ -109,7 +111,7 @@ int stats_left_remove(int run, const struct stats_left *left)
     struct ledger_left now;
     struct stat open, named;
     int fd = run_open_file(run, left->name, O_RDONLY);
-    if (fd == -EBADMSG) /* no regular file */
+    if (fd == -EBADMSG) /* it is no regular file */
         return sys_unlinkat(run, left->name, 0);
     if (fd < 0)
         return fd;
@@ -118,7 +120,7 @@ int stats_left_remove(int run, const struct stats_left *left)
         error = sys_fstat(fd, &open);
     if (!error)
         error = sys_fstatat(run, left->name, &named, AT_SYMLINK_NOFOLLOW);
-    /* Another process may just have put one there that can be used. */
+    /* Another process may have put a usable one there meanwhile. */
     if (!error && (open.st_ino != named.st_ino ||
                    (is_registry(left->name) && now.what == LEDGER_LEFT_USABLE)))
         error = -EBUSY;
@@ -150,7 +152,7 @@ static uint64_t of_stripe(const struct ledger_stripe *stripe)
 
 /* ---- the agent ---- */
 
-/* Of a process that the registry names: is it surely no more? */
+/* Is a process that the registry names surely dead? */
 static bool is_dead(const struct ledger_shared *shared, uint32_t pid)
 {
     return pid == 0 || pid > INT32_MAX ||
@@ -184,7 +186,8 @@ static void put_lack(uint32_t lack, char text[], size_t size)
              error ? strerror((int)error) : "");
 }
 
-/* Adds it, if there ever was one, or somebody wants one. *added may be NULL without an error. */
+/* Adds the agent, if there ever was one or a process lacks one. *added may be NULL without an
+ * error. */
 static int add_agent(struct stats_snapshot *snapshot, struct ledger_shared *shared, int fd,
                      struct stats_agent **added)
 {
@@ -224,7 +227,7 @@ static int add_agent(struct stats_snapshot *snapshot, struct ledger_shared *shar
     return 0;
 }
 
-/* What dead processes left of the file: to the agent, or to nobody. */
+/* Adds what dead processes left of the file: to the agent, or to no one. */
 static void add_left(struct stats_agent *agent, const struct ledger_shared *shared,
                      const struct ledger_entry *entry)
 {
@@ -236,7 +239,8 @@ static void add_left(struct stats_agent *agent, const struct ledger_shared *shar
 
 /* ---- all of it ---- */
 
-/* The sets in use, of stripes with something uncommitted; as ledger_uncommitted_next(). */
+/* Reads the sets in use, of stripes with something uncommitted, as ledger_uncommitted_next()
+ * does. */
 static int read_entries(struct stats_snapshot *snapshot, int fd, const struct ledger_shared *shared,
                         struct stats_agent *agent)
 {

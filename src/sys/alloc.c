@@ -14,7 +14,7 @@
 #endif
 #endif
 
-#ifdef SANITIZED /* they look at what malloc() gives */
+#ifdef SANITIZED /* the sanitizers watch malloc() */
 
 #include <stdlib.h>
 
@@ -43,14 +43,12 @@ void sys_alloc_fork_done(void)
 
 #else
 
-/*
- * Pieces of 2^n bytes and of half as much more, with their header. Those that are freed are kept by
- * their size for the next who asks; larger ones are the kernel's to give and to take.
- */
+/* Pieces of 2^n bytes, and of half as much more, with their header. Freed pieces are kept by their
+ * size for the next request. Larger pieces come from the kernel and go back to it. */
 enum { SMALLEST = 64, KINDS = 2 * 9, ARENA_BYTES = 64 * 1024, PAGE = 4096 };
 
 struct piece {
-    size_t size; /* with this header */
+    size_t size; /* bytes, with this header */
     union {
         struct piece *next; /* while it is free */
         max_align_t data;
@@ -70,7 +68,7 @@ static size_t size_of(unsigned kind)
     return kind % 2 ? size + size / 2 : size;
 }
 
-/* KINDS: too large. */
+/* KINDS: it is too large. */
 static unsigned kind_of(size_t size)
 {
     unsigned kind = 0;
@@ -86,7 +84,7 @@ static void *map(size_t size)
     return sys_mmap_failed(memory) ? NULL : memory;
 }
 
-/* Under the lock. What is left of an arena is too little for few. */
+/* Under the lock. The rest of the old arena is lost: it is too small to matter. */
 static struct piece *carve(size_t size)
 {
     if (arena_left < size) {
@@ -136,7 +134,7 @@ void *sys_alloc(size_t size)
 void *sys_alloc_zeroed(size_t size)
 {
     void *memory = sys_alloc(size);
-    if (memory && kind_of(size + HEADER) < KINDS) /* else the kernel did it */
+    if (memory && kind_of(size + HEADER) < KINDS) /* else the kernel zeroed it */
         memset(memory, 0, size);
     return memory;
 }

@@ -1,9 +1,9 @@
 /*
- * Memory of the library's own, apart from malloc().
+ * The library's own memory, apart from malloc().
  *
- * A handler of a signal may call open(), read() or close() while the program is inside malloc(),
- * whose locks its thread then holds. In the library handlers do not run (sys/critical.h), so the
- * lock here is never held by who is interrupted. Nothing of it is inherited half done by fork().
+ * A signal handler may call open(), read() or close() while the program is inside malloc(). Its
+ * thread then holds malloc()'s locks. No handler runs inside the library (sys/critical.h). So the
+ * lock here is never held by the code that a handler interrupts. fork() inherits nothing half done.
  */
 #ifndef SYS_ALLOC_H
 #define SYS_ALLOC_H
@@ -16,7 +16,7 @@ void *sys_alloc_zeroed(size_t size);
 void *sys_realloc(void *memory, size_t size);
 void sys_free(void *memory);
 
-/* Around fork(), as the last lock and the first. */
+/* Around fork(): the last lock to take, and the first to release. */
 void sys_alloc_fork_prepare(void);
 void sys_alloc_fork_done(void);
 

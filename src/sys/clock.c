@@ -22,7 +22,7 @@ __attribute__((constructor)) static void find(void)
 
 uint64_t sys_about_ns(void)
 {
-    static __thread uint64_t asked, ns; /* at this tick */
+    static __thread uint64_t asked, ns; /* of the last tick that was asked for */
     uint64_t ticks = sys_ticks();
     if (ticks != asked || ns == 0) {
         ns = sys_now_ns();

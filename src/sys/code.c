@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* Bytes of code before the instruction in which its number may be loaded; fewer where a register is
- * cleared, which is done all the time. */
+/* How many bytes before the instruction the number may be loaded; fewer if a register is cleared,
+ * which code does all the time. */
 #define LOOK_BACK      ((size_t)40)
 #define LOOK_BACK_ZERO ((size_t)12)
 #define NUMBER_MAX     1024u
@@ -12,9 +12,11 @@
 /* clang-format off */
 #define CALL(name)   {SYS_##name, #name, false},
 #define PASSES(name) {SYS_##name, #name, true},
-/* Calls by which data of files would pass by. Those that are only a sign of it do not count:
- * opening a file; read(2), whose number 0 is a guess; and io_uring_enter(2), as the ring is had by
- * io_uring_setup(2). */
+/*
+ * Calls that can move data of files past the library. Some are only a sign of it and do not count:
+ * opening a file; read(2), as its number 0 is a guess; and io_uring_enter(2), as a ring comes from
+ * io_uring_setup(2).
+ */
 static const struct {
     int number;
     const char *name;
@@ -64,8 +66,8 @@ static uint32_t word_at(const uint8_t *code)
     return word;
 }
 
-/* What stands behind the opcode of an instruction: a byte that names registers or memory (MODRM),
- * and so many bytes of a number; LONG: 4, or 2 with the prefix 66. */
+/* What follows the opcode of an instruction: a byte that names registers or memory (MODRM), and so
+ * many bytes of a number. LONG: 4, or 2 with the prefix 66. */
 enum { NONE = 0, BYTE = 1, LONG = 4, MODRM = 16, BAD = 64 };
 
 /* clang-format off */
@@ -94,7 +96,7 @@ static int form_of_one(uint8_t opcode)
     }
 }
 
-/* Of those that begin with 0f. */
+/* Opcodes after 0f. */
 static int form_of_two(uint8_t opcode)
 {
     switch (opcode) {
@@ -115,7 +117,7 @@ static int form_of_two(uint8_t opcode)
 
 /* clang-format on */
 
-/* The length of the byte MODRM with what it asks for. */
+/* The length of the byte MODRM and of what it asks for. */
 static size_t modrm_length(const uint8_t *code, size_t room)
 {
     uint8_t mode = code[0] >> 6, memory = code[0] & 7;
@@ -130,7 +132,7 @@ static size_t modrm_length(const uint8_t *code, size_t room)
     return length + (mode == 1 ? 1 : mode == 2 || base ? 4 : 0);
 }
 
-/* The length of the instruction there; 0: it is none that stands before a system call. */
+/* The length of the instruction there; 0: no such instruction comes before a system call. */
 static size_t length_x86(const uint8_t *code, size_t room)
 {
     size_t at = 0;
@@ -167,7 +169,7 @@ static bool leads_to(const uint8_t *code, size_t from, size_t at)
     return true;
 }
 
-/* The number in the register eax that the nearest instruction before `at` puts there, or -1. */
+/* The number that the nearest instruction before `at` puts into the register eax; -1: none. */
 static int number_x86(const uint8_t *code, size_t at)
 {
     size_t lowest = at > LOOK_BACK ? at - LOOK_BACK : 0;
@@ -194,9 +196,9 @@ static int number_x86(const uint8_t *code, size_t at)
 }
 
 /*
- * Is the pair of bytes at `at` more likely part of an operand? Then it is an offset or a constant,
- * whose high bytes are 0 mostly, or what stands before it is an instruction that takes one: call,
- * jmp, a conditional jump, test, or an access relative to %rip.
+ * Is the pair of bytes at `at` more likely a part of an operand? The high bytes of an offset or a
+ * constant are mostly 0. Or the instruction before it takes one: call, jmp, a conditional jump,
+ * test, or an access relative to %rip.
  */
 static bool is_operand_x86(const uint8_t *code, size_t at, size_t size)
 {
@@ -215,7 +217,7 @@ static bool is_operand_x86(const uint8_t *code, size_t at, size_t size)
 void sys_code_scan_x86(const uint8_t *code, size_t start, size_t size,
                        void (*seen)(void *argument, int number), void *argument)
 {
-    /* By its second byte, which is the rarer one. */
+    /* Search for the second byte, which is the rarer one. */
     const uint8_t *at = code + start, *end = code + size;
     while (at < end && (at = memchr(at, 0x05, (size_t)(end - at))) != NULL) {
         size_t place = (size_t)(at++ - code) - 1;

@@ -3,11 +3,12 @@
 __thread struct sys_critical sys_critical = {.mask = ~0UL};
 _Atomic bool sys_critical_faults, sys_critical_caught;
 
-/* The mask of signals is a system call away; hardly any program changes that of these two. */
+/* Asking for the mask costs a system call, and hardly any program changes it for these two
+ * signals. */
 enum { ASK_EVERY = 64 };
 
-/* With all signals blocked, those too that the trampoline leaves open: one that came amidst would
- * be deferred with a mask that is not the thread's own, or have its handler called with it. */
+/* All signals are blocked here, even those that the trampoline lets in. One that came amidst would
+ * be deferred, or its handler called, with a mask that is not the thread's own. */
 void sys_critical_restore(void)
 {
     const unsigned long all = ~0UL;
@@ -37,12 +38,12 @@ bool sys_critical_can_guard(void)
     return atomic_load_explicit(&sys_critical_caught, memory_order_relaxed) && is_open();
 }
 
-/* The masks of a thread that blocks one of them. */
+/* The masks of a thread that blocks one of the two signals. */
 struct closed {
-    unsigned long now, own; /* until it was opened; with no signal deferred */
+    unsigned long now, own; /* `now`: until both were let in; `own`: with no signal deferred */
 };
 
-/* Else the kernel would end the program. */
+/* Lets both in; the kernel would end the program otherwise. */
 static struct closed open_for_faults(void)
 {
     struct closed closed;
@@ -54,7 +55,7 @@ static struct closed open_for_faults(void)
     return closed;
 }
 
-/* One that came meanwhile, and was deferred, saw the mask of then. */
+/* A signal that was deferred meanwhile saw the mask of that time: put in the thread's own. */
 static void close_for_faults(const struct closed *closed)
 {
     sys_sigprocmask(SIG_SETMASK, &closed->now, NULL);

@@ -1,12 +1,12 @@
 /*
- * Critical sections with respect to signals.
+ * Critical sections: no signal handler of the application runs in them.
  *
- * While a thread works inside the library it may hold locks and own half a conversation with a
- * server. A signal handler of the application that ran there could call back into the library and
- * deadlock, or leave with siglongjmp(). As for a system call on a local file, handlers therefore
- * run only when the call is over. It costs no system call: src/preload/signal.c hands every handler
- * of the application to the kernel as a trampoline, which inside a critical section blocks signals
- * in the interrupted context, queues the signal again, and returns; leaving the section unblocks.
+ * A thread inside the library may hold locks and be amidst a conversation with a server. A signal
+ * handler of the application that ran there could call the library and deadlock, or leave with
+ * siglongjmp(). So handlers run only when the call is over, as for a system call on a local file.
+ * This costs no system call. src/preload/signal.c gives the kernel a trampoline for every handler
+ * of the application. Inside a critical section, the trampoline blocks signals in the interrupted
+ * context, queues the signal again, and returns. Leaving the section unblocks them.
  */
 #ifndef SYS_CRITICAL_H
 #define SYS_CRITICAL_H
@@ -19,41 +19,41 @@
 
 struct sys_critical {
     int depth;                      /* sections entered by this thread */
-    volatile sig_atomic_t deferred; /* a signal was: the mask must be restored. Set by the
-                                       trampoline, and cleared by leaving, by nobody else */
+    volatile sig_atomic_t deferred; /* a signal was deferred: the mask must be restored. Only the
+                                       trampoline sets it, and only leaving clears it */
     bool patient;                   /* the thread waits on though a signal was deferred */
-    volatile unsigned long mask;    /* to restore: what all contexts block in which a signal was
-                                       deferred since; all ones if none was */
-    jmp_buf *guard;                 /* while memory of the application is read: see below */
-    bool vforked;        /* this is a child of vfork(), or its parent that waits: handlers
-                            run at once, and what is set for signals is the child's own */
-    bool open;           /* SIGSEGV and SIGBUS were not blocked when it was asked last */
-    unsigned unasked;    /* times that it need not be asked again */
-    const char *handler; /* the frame that called a handler of the application; it may
-                            have been left by siglongjmp() */
+    volatile unsigned long mask; /* to restore: the signals that were blocked each time that one was
+                                    deferred; all ones: none was deferred */
+    jmp_buf *guard;              /* set while memory of the application is read: see below */
+    bool vforked; /* a child of vfork(), or its parent that waits for it: handlers run at once, and
+                     the child's settings for signals are its own */
+    bool open;    /* SIGSEGV and SIGBUS were not blocked when the kernel was asked last */
+    unsigned unasked;    /* how many times it need not be asked again */
+    const char *handler; /* the frame that called a handler of the application; siglongjmp() may
+                            have left it since */
 };
 
 extern __thread struct sys_critical sys_critical;
 
 /*
- * Memory of the application may not be there: a handler for SIGSEGV and SIGBUS, the application's
- * or else the library's, jumps to the guard then. One of the application shall not run, and not
- * leave by siglongjmp(), when the library touches such memory.
+ * Memory of the application may be missing. Then a handler for SIGSEGV and SIGBUS, the
+ * application's or else the library's, jumps to the guard. While the library touches such memory, a
+ * handler of the application must neither run nor leave by siglongjmp().
  */
-extern _Atomic bool sys_critical_faults; /* the application has, or had, one for one of the two */
-extern _Atomic bool sys_critical_caught; /* there is one for both */
-/* Is there one? Without it a fault ends the program, and a guard is of no use. */
+extern _Atomic bool sys_critical_faults; /* the application has, or had, one of them */
+extern _Atomic bool sys_critical_caught; /* there is a handler for each */
+/* Is there a handler? Without one a fault ends the program, and a guard is of no use. */
 static inline bool sys_critical_catches(void)
 {
     return atomic_load_explicit(&sys_critical_caught, memory_order_relaxed) ||
            atomic_load_explicit(&sys_critical_faults, memory_order_relaxed);
 }
-/* Does the guard hold in this thread? Without it a fault would end the program. */
+/* Does a guard work in this thread? If not, a fault would end the program. */
 bool sys_critical_can_guard(void);
-/* Calls access(argument), which touches such memory, under the guard. 0, or -EFAULT. */
+/* Calls access(argument), which touches such memory, under the guard. 0 or -EFAULT. */
 int sys_critical_guarded(void (*access)(const void *argument), const void *argument);
 
-/* Lets in what was deferred. Until then the trampoline defers, though the section is over. */
+/* Lets in the deferred signals. Until then the trampoline defers, though the section is over. */
 void sys_critical_restore(void);
 
 static inline void sys_critical_enter(void)
@@ -71,14 +71,14 @@ static inline void sys_critical_leave(void)
         sys_critical_restore();
 }
 
-/* A signal was deferred, and who waits shall return, so that its handler can run. */
+/* Was a signal deferred, so that a wait must end for its handler to run? */
 static inline bool sys_critical_interrupts(void)
 {
     return sys_critical.deferred && !sys_critical.patient;
 }
 
-/* Whether this thread waits on though a signal was deferred. Returns whether it did, for whoever
- * sets that again when it has waited. */
+/* Sets whether this thread waits on though a signal was deferred. Returns what was set before,
+ * which the caller sets again after the wait. */
 static inline bool sys_critical_set_patient(bool patient)
 {
     bool before = sys_critical.patient;
@@ -86,7 +86,8 @@ static inline bool sys_critical_set_patient(bool patient)
     return before;
 }
 
-/* In a handler, which may have interrupted malloc() and pthread_create(): neither may be called. */
+/* Is this thread in a handler? It may have interrupted malloc() or pthread_create(): call
+ * neither. */
 static inline bool sys_critical_in_handler(void)
 {
     enum { DEEPEST = 1 << 20 };
@@ -94,7 +95,7 @@ static inline bool sys_critical_in_handler(void)
     return frame && here < frame && frame - here < DEEPEST;
 }
 
-/* True while this thread is inside the library: calls that arrive then are the library's own. */
+/* Is this thread inside the library? Calls that arrive then are the library's own. */
 static inline int sys_critical_inside(void)
 {
     return sys_critical.depth != 0;

@@ -6,21 +6,20 @@
 
 #include "sys/sys.h"
 
-/*
- * High enough to stay clear of applications that use the lowest free numbers, low enough that the
- * kernel's descriptor table, which every fork copies, stays small.
- */
+/* High enough to stay clear of applications that use the lowest free numbers. Low enough that the
+ * kernel's descriptor table stays small, as every fork copies it. */
 enum { CEILING = 4096, ROOM = 160 };
 
 /*
- * A bit a descriptor, in blocks that are made when a number first needs one and then stay: an
- * application may have all low numbers. No lock: each word, and the place of each block, is atomic.
+ * One bit for each descriptor, in blocks. A block is made when a number first needs it, and stays:
+ * an application may have all low numbers. There is no lock: each word and the pointer to each
+ * block is atomic.
  */
 enum { BLOCK_WORDS = 1024, BLOCK_BITS = BLOCK_WORDS * 64, BLOCKS = INT32_MAX / BLOCK_BITS + 1 };
 
 static _Atomic uint64_t first_block[BLOCK_WORDS];
 static _Atomic(_Atomic uint64_t *) blocks[BLOCKS] = {first_block};
-static _Atomic int block_count = 1; /* those behind are not made */
+static _Atomic int block_count = 1; /* no block from here on is made */
 
 static _Atomic uint64_t *block_of(int fd)
 {

@@ -38,7 +38,7 @@ int log_open(const char *target)
         int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
             return fd;
-        syslog_connect(fd); /* now: the program may go where that name leads nowhere */
+        syslog_connect(fd); /* connect now: the program may go where that name leads nowhere */
         syslog_socket = sys_fd_protect(fd);
         to_syslog = true;
         return 0;
@@ -82,10 +82,8 @@ uint64_t log_place(void)
     return (uint64_t)status.st_dev * UINT64_C(0x9e3779b97f4a7c15) ^ status.st_ino;
 }
 
-/*
- * An application may close descriptor 2 and open a data file or a connection there. What was not
- * the standard error at start gets no message, unless it is a terminal or a pipe to a log.
- */
+/* An application may close descriptor 2 and open a data file or a connection there. So a file gets
+ * messages only if it was the standard error at start, or is a terminal or a pipe to a log. */
 static bool stderr_is_safe(void)
 {
     struct stat now;
@@ -97,14 +95,15 @@ static bool stderr_is_safe(void)
            now.st_ino == stderr_at_start.st_ino;
 }
 
-/* Will take a line now: a pipe that nobody reads must not stop the program. */
+/* Does it take a line now? A pipe that nobody reads must not stop the program. */
 static bool is_ready(int fd)
 {
     struct pollfd poll = {.fd = fd, .events = POLLOUT};
     return sys_poll(&poll, 1, 0) == 1 && poll.revents == POLLOUT;
 }
 
-/* Without the signals of a pipe that lost its reader, and of a file that may not grow. */
+/* Writes without two signals: that of a pipe without a reader, and that of a file that may not
+ * grow. */
 static void write_line(int fd, const char *line, size_t length)
 {
     const unsigned long raised = 1UL << (SIGPIPE - 1) | 1UL << (SIGXFSZ - 1);
@@ -122,9 +121,9 @@ static void write_line(int fd, const char *line, size_t length)
 }
 
 /*
- * Not by syslog(3): it has a lock, which the child of fork() would find held for ever by a thread
- * that it does not have, and allocates. The time is left to who receives it. A daemon that was
- * started anew is connected again.
+ * Writes to the daemon, and connects again if that was restarted. It does not use syslog(3), which
+ * allocates, and has a lock: a child of fork() would find it held for ever by a thread that is not
+ * there. The daemon adds the time.
  */
 static void write_syslog(enum log_level level, const char *text)
 {
@@ -155,7 +154,8 @@ void log_write(enum log_level level, const char *format, ...)
     va_end(arguments);
     if (length > (int)sizeof(line) - 2)
         length = (int)sizeof(line) - 2;
-    /* A file's name may have a newline, or what a terminal obeys: one message is one line. */
+    /* One message is one line: a file's name may have a newline, or characters that a terminal
+     * obeys. */
     sys_text_clean(line);
     if (to_syslog) {
         write_syslog(level, line + prefix);

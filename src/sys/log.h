@@ -1,6 +1,6 @@
 /*
- * The log: for administrators, one line a message, never on the application's standard output.
- * Messages say what failed, on which file, path or line, why, and what to do.
+ * The log, for administrators: one line a message, never on the application's standard output. A
+ * message says what failed, on which file, path or line, why, and what to do.
  */
 #ifndef SYS_LOG_H
 #define SYS_LOG_H
@@ -17,23 +17,25 @@ enum log_level {
 };
 
 /*
- * Chooses where messages go: "stderr" (also NULL), "syslog", or the absolute path of a file to
- * append to; a relative one would be another file, maybe among an application's data, for each
- * directory that a program starts in. Returns 0, -EINVAL for another word, or -errno of a file that
- * cannot be opened (then stderr stays in use).
- * Until it is called messages go to stderr. Call it once, at start.
+ * Chooses where messages go: "stderr" (also NULL), "syslog", or a file to append to. Until then
+ * they go to stderr. Call it once, at start. A file needs an absolute path. A relative one would be
+ * another file, maybe among an application's data, in each directory that a program starts in.
+ * 0: done.
+ * -EINVAL: it is another word.
+ * Another -errno: the file cannot be opened; stderr stays in use.
  */
 int log_open(const char *target);
 
 /* Messages above `level` are dropped. The default is LOG_LEVEL_NOTICE. */
 void log_set_level(enum log_level level);
 
-/* Finds a level by its name ("error" ... "debug"); returns -EINVAL for another word. */
+/* Finds a level by its name ("error" ... "debug"). -EINVAL: there is none. */
 int log_level_parse(const char *name, enum log_level *level);
 
 bool log_wanted(enum log_level level);
 
-/* Tells the place where messages go from others on this host. */
+/* A number for the place where messages go; two places on this host have different ones. 0: not
+ * known, or syslog. */
 uint64_t log_place(void);
 
 /* Writes "directnfs[PID]: text". Allocates nothing; long messages are cut at 1 KiB. */

@@ -8,7 +8,7 @@
 
 enum { PAGE = 4096, WORD = 8, FEW = 8, MANY = 64, GETRANDOM_NONBLOCK = 1 };
 
-/* Where few bytes are left no other cheap call writes as few. Sandboxes that forbid it exist. */
+/* For a few bytes no other cheap call writes so little. A sandbox may forbid this one. */
 static int probe_few(uint8_t *start, size_t length)
 {
     return sys_call3(SYS_getrandom, start, length, GETRANDOM_NONBLOCK) == -EFAULT ? -EFAULT : 0;
@@ -19,8 +19,8 @@ static uint8_t *behind(uint8_t *at, unsigned pages)
     return at + ((size_t)pages * PAGE - (uintptr_t)at % PAGE);
 }
 
-/* A byte of each page in one call, which sandboxes may forbid, too. 0, -EFAULT, or another error.
- */
+/* Writes a byte of each page in one call. A sandbox may forbid this one, too. 0, -EFAULT, or
+ * another error. */
 static int probe_many(uint8_t *start, uint8_t *end)
 {
     uint8_t bytes[MANY];
@@ -50,7 +50,7 @@ int sys_probe_write(void *start, size_t length)
     }
     while (at < end) {
         uint8_t *word = end - at < WORD ? end - WORD : at;
-        /* Asks for the mask of signals, which is a word. */
+        /* This asks for the mask of signals, which is one word. */
         if (sys_call4(SYS_rt_sigprocmask, SIG_BLOCK, NULL, word, WORD) == -EFAULT)
             return -EFAULT;
         at = behind(at, 1);

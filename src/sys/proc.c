@@ -7,10 +7,10 @@
 enum { NAME_BYTES = 64 };
 
 static int kept = -1; /* set once at start */
-static ino_t home;    /* the network namespace of the process then; 0: not known */
+static ino_t home;    /* the network namespace of the process at start; 0: not known */
 
-/* Its number is not given to another one as long as a descriptor of it is open, which nobody needs
- * by name. */
+/* Keeps a descriptor of the namespace open, so that no other namespace gets its number. Nobody uses
+ * the descriptor. */
 static void keep_network(void)
 {
     struct stat status;
@@ -29,7 +29,7 @@ void sys_proc_keep(void)
     keep_network();
 }
 
-/* What the name is relative to; *name is changed to a full one if that is the working directory. */
+/* What the name is relative to. If that is the working directory, *name becomes a full name. */
 static int base(const char **name, char full[NAME_BYTES])
 {
     if (kept >= 0)

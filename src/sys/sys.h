@@ -1,9 +1,10 @@
 /*
  * Raw system calls.
  *
- * Code below the face calls the kernel only through here, so that it can never re-enter a wrapper
- * of src/preload, never touches errno, is no cancellation point, and works before any constructor
- * ran. Every function returns what the kernel returns: a result, or a negative errno value.
+ * Code below the face calls the kernel only through these functions. So it never re-enters a
+ * wrapper of src/preload, never touches errno, is no cancellation point, and works before any
+ * constructor ran. Every function returns what the kernel returns: a result, or a negative errno
+ * value.
  */
 #ifndef SYS_SYS_H
 #define SYS_SYS_H
@@ -58,7 +59,7 @@ static inline long sys_call6(long number, long a, long b, long c, long d, long e
 #error "directnfs needs the system call convention of this processor in src/sys/sys.h"
 #endif
 
-/* The kernel answers EFAULT for these: nothing is ever mapped there. */
+/* True for addresses where nothing is ever mapped: the kernel answers EFAULT for them. */
 static inline int sys_bad_pointer(const void *pointer)
 {
     return (uintptr_t)pointer < 4096 || (uintptr_t)pointer > UINTPTR_MAX / 2;
@@ -189,7 +190,8 @@ static inline int sys_futex(_Atomic uint32_t *word, int operation, uint32_t valu
 {
     return (int)sys_call4(SYS_futex, word, operation, value, timeout);
 }
-/* Until one of `words` was woken or is not what it should be; to CLOCK_MONOTONIC `until`. */
+/* Waits until one of `words` is woken or has another value than it should. It ends at the time
+ * `until` of CLOCK_MONOTONIC. */
 static inline int sys_futex_wait_any(const struct futex_waitv *words, unsigned count,
                                      const struct timespec *until)
 {
@@ -231,8 +233,8 @@ static inline int sys_sigprocmask(int how, const unsigned long *set, unsigned lo
     return (int)sys_call4(SYS_rt_sigprocmask, how, set, old, sizeof(*set));
 }
 
-/* The C library's own, past a library that changes the time for its program (faketime): processes
- * compare their times. */
+/* The C library's own function, past a library that changes the time for its program (faketime):
+ * processes compare their times. */
 extern int (*sys_clock_gettime)(clockid_t clock, struct timespec *now);
 
 static inline uint64_t sys_clock_ns(clockid_t clock)
@@ -241,14 +243,14 @@ static inline uint64_t sys_clock_ns(clockid_t clock)
     sys_clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
-/* Nanoseconds of CLOCK_MONOTONIC: one clock for all processes of the host; served by the vDSO. */
+/* Nanoseconds of CLOCK_MONOTONIC: one clock for all processes of the host, served by the vDSO. */
 static inline uint64_t sys_now_ns(void)
 {
     return sys_clock_ns(CLOCK_MONOTONIC);
 }
 
-/* What costs no system call where the clock does: the processor's own count of time, in units of at
- * most 16 ms. */
+/* The processor's own count of time, in units of at most 16 ms. It costs no system call where a
+ * clock does. */
 static inline uint64_t sys_ticks(void)
 {
 #if defined(__x86_64__)
@@ -262,15 +264,15 @@ static inline uint64_t sys_ticks(void)
 /* As sys_now_ns(), or up to 16 ms earlier. */
 uint64_t sys_about_ns(void);
 
-/* The length of a timeout. As in the kernel its two parts are added, whatever they are. */
+/* The length of a timeout. As in the kernel, its two parts are added, whatever they are. */
 int64_t sys_nanoseconds(int64_t seconds, int64_t nanoseconds);
 /*
- * Deadlines are times of CLOCK_MONOTONIC; 0 stands for never, and any other time in the past for no
- * waiting. The deadline that is so far from now: INT64_MAX is for ever.
+ * Deadlines are times of CLOCK_MONOTONIC. 0 means never, and any other time in the past means not
+ * to wait. sys_deadline() gives the deadline that is `length_ns` from now; INT64_MAX is for ever.
  */
 uint64_t sys_deadline(int64_t length_ns);
 bool sys_deadline_passed(uint64_t deadline_ns);
-/* The time until the deadline, but no more than `longest_ns` (0: any time). NULL: for ever. */
+/* The time until the deadline, at most `longest_ns` (0: without a limit). NULL: for ever. */
 struct timespec *sys_time_left(uint64_t deadline_ns, uint64_t longest_ns, struct timespec *left);
 
 #endif

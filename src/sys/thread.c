@@ -11,17 +11,17 @@
 
 enum { STACK_BYTES = 512 * 1024, WATCH_MS = 20, STARTING_MS = 1000 };
 
-/* After one could not be started, since callers ask again with each call of the application. */
+/* The pause after a failure, since callers ask again with each call of the application. */
 #define RETRY_NS UINT64_C(30000000000)
 
-/* Threads of ours. Each counts itself, so that there are never fewer than counted; until then it is
- * one of those that are starting. */
+/* Threads of ours. Each counts itself when it runs, so there are never fewer than counted. Until
+ * then it counts as starting. */
 static _Atomic unsigned ours, starting;
-static _Atomic bool used, first_ended, watched; /* `used`: there was one */
+static _Atomic bool used, first_ended, watched; /* `used`: there was a thread of ours */
 
 static _Atomic bool forbidden;
 
-static _Atomic uint64_t retry_ns; /* none is started before this time; 0: at any */
+static _Atomic uint64_t retry_ns; /* no thread is started before this time; 0: none is set */
 
 struct beginning {
     void *(*function)(void *argument);
@@ -44,8 +44,8 @@ static bool start(void *(*function)(void *argument), void *argument, const char 
     struct beginning *beginning = malloc(sizeof(*beginning));
     pthread_attr_t attributes;
     pthread_t thread;
-    /* But for 32 and 33, with which the C library has all threads change user and group together:
-     * setuid() waits until each has. */
+    /* All signals but 32 and 33: with those the C library makes all threads change user and group
+     * together, and setuid() waits for each thread. */
     unsigned long all = ~(3UL << 31), before;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -71,9 +71,9 @@ static bool start(void *(*function)(void *argument), void *argument, const char 
 
 bool sys_thread_alone(void)
 {
-    struct stat status; /* a directory has two links, and this one has one more for each thread */
+    struct stat status; /* a directory has two links; self/task has one more for each thread */
     for (int ms = 0; atomic_load(&starting) > 0 && ms < STARTING_MS; ms++)
-        sys_nanosleep_ms(1); /* it may be there, and not counted yet */
+        sys_nanosleep_ms(1); /* a new thread may be there and not be counted yet */
     return sys_proc_stat("self/task", &status) == 0 &&
            status.st_nlink <= 2 + 1 + atomic_load(&ours);
 }
@@ -97,7 +97,7 @@ bool sys_thread_start(void *(*function)(void *argument), void *argument, const c
     uint64_t retry = atomic_load(&retry_ns);
     if (atomic_load_explicit(&forbidden, memory_order_relaxed))
         return false;
-    /* It would begin in the network namespace of who starts it. */
+    /* A thread begins in the network namespace of the thread that starts it. */
     bool started = (retry == 0 || sys_now_ns() >= retry) && sys_network_is_home() &&
                    start(function, argument, purpose);
     atomic_store(&used, true);

@@ -1,4 +1,4 @@
-/* READ and WRITE, each a call of its own. */
+/* READ and WRITE, each as a call of its own. */
 #include <errno.h>
 
 #include "stats/count.h"
@@ -32,7 +32,7 @@ void nfs3_write_begin(struct rpc_call *call, const struct nfs_client *client,
     rpc_call_end(call, w.p);
 }
 
-/* Do the data go on behind the size of the file, or end before it? */
+/* Do the data go on after the size of the file, or end before it? */
 static bool has_two_ends(const struct nfs3_read_res *res, uint64_t offset)
 {
     uint64_t end = offset + res->count, size = res->attr.attr.size;
@@ -53,7 +53,7 @@ int nfs3_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
         nfs_call_senseless(call, "more bytes than were asked for, or garbage");
         return error;
     }
-    /* A server that says this again and again would hang the caller. */
+    /* A server that repeats this answer would hang the caller. */
     if (res.count == 0 && !res.eof) {
         nfs_call_senseless(call, "no bytes, and not the end of the file");
         return -EIO;

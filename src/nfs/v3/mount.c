@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-/* libtirpc's parts one by one: its rpc/rpc.h bears the name of a header of ours. */
+/* libtirpc's parts one by one: its rpc/rpc.h has the name of a header of ours. */
 #include <rpc/types.h>
 #include <rpc/xdr.h>
 #include <rpc/pmap_prot.h>
@@ -22,7 +22,7 @@ enum mount3_proc {
 
 /* ---- a call ---- */
 
-/* One call; lives on the caller's stack. `xdrs` writes the arguments, then reads the results. */
+/* One call, on the caller's stack. `xdrs` writes the arguments, then reads the results. */
 struct exchange {
     struct rpc_call call;
     uint8_t *arguments;
@@ -46,7 +46,7 @@ static int finish(struct exchange *exchange, const struct mount3_target *target)
     net_address_set_port(&address.peer, target->port);
     int rc = rpc_call_once(&address, target->ports, call, target->timeout_ms);
     xdrmem_create(&exchange->xdrs, (char *)call->results, (u_int)call->results_length, XDR_DECODE);
-    if (rc == -EACCES && call->sent_ns != 0) /* not that the source port is denied */
+    if (rc == -EACCES && call->sent_ns != 0) /* it was sent: not the source port was denied */
         return -EKEYREJECTED;
     return rc == -EOPNOTSUPP ? -EPROTONOSUPPORT : rc;
 }
@@ -94,7 +94,7 @@ static int portmap_getaddr(const struct mount3_target *mapper, uint32_t mapper_v
     xdr_u_int(&exchange.xdrs, &program);
     xdr_u_int(&exchange.xdrs, &version);
     xdr_wrapstring(&exchange.xdrs, &netid);
-    xdr_wrapstring(&exchange.xdrs, &nothing); /* address and owner play no part */
+    xdr_wrapstring(&exchange.xdrs, &nothing); /* address and owner do not matter */
     xdr_wrapstring(&exchange.xdrs, &nothing);
     int rc = finish(&exchange, mapper);
     if (rc < 0)
@@ -128,7 +128,7 @@ int mount3_portmap(const struct mount3_target *target, uint32_t program, uint32_
 
 /* ---- MOUNT (RFC 1813 appendix I) ---- */
 
-/* mountstat3 (RFC 1813 appendix I section 5.1.3) has some of the numbers of nfsstat3. */
+/* mountstat3 (RFC 1813 appendix I section 5.1.3) has some of nfsstat3's numbers. */
 static int mount_status_errno(uint32_t status)
 {
     switch (status) {
@@ -154,7 +154,7 @@ static void begin_mount(struct exchange *exchange, const struct rpc_auth *auth,
           (uint32_t)procedure);
 }
 
-/* A path is longer than other arguments, and leaves behind them. */
+/* A path is longer than other arguments: it is sent after them, as payload. */
 static int put_path(struct exchange *exchange, const char *path)
 {
     u_int length = (u_int)strnlen(path, MOUNT3_PATH_MAX + 1);
@@ -175,7 +175,7 @@ int mount3_null(const struct mount3_target *target)
     return finish(&exchange, target);
 }
 
-/* The handle, and at most `capacity` flavours. 0 or -errno. */
+/* Gets the handle, and at most `capacity` flavours. 0 or -errno. */
 static int get_mnt(XDR *xdrs, struct nfs_fh *root, uint32_t *flavors, uint32_t capacity,
                    uint32_t *stored)
 {
@@ -224,7 +224,7 @@ int mount3_umount(const struct mount3_target *target, const char *path)
     return rc == 0 ? finish(&exchange, target) : rc;
 }
 
-/* xdr_bool() takes any number for true. */
+/* xdr_bool() takes any number for true; this takes only 0 and 1. */
 static bool get_bool(XDR *xdrs, bool *value)
 {
     u_int number;
@@ -235,7 +235,7 @@ static bool get_bool(XDR *xdrs, bool *value)
     return true;
 }
 
-/* Collects the groups of one export; what does not fit becomes " ...". */
+/* Collects the groups of one export. If there is no room for all, it ends with " ...". */
 static bool get_groups(XDR *xdrs, char *groups, size_t size)
 {
     static const char more[] = " ...";

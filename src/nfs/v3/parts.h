@@ -1,5 +1,5 @@
 /*
- * Parts of messages that several procedures share (RFC 1813 sections 2.5 and 2.6): for v3/xdr.c,
+ * Parts of messages that several procedures share (RFC 1813 sections 2.5 and 2.6). For v3/xdr.c,
  * and for the servers of the tests.
  */
 #ifndef NFS_V3_PARTS_H
@@ -23,7 +23,7 @@ static inline int nfs3_get_result(const struct xdr_reader *r)
     return r->bad ? -EBADMSG : 0;
 }
 
-/* An enumeration whose values are first..last. */
+/* An enumeration with the values first..last. */
 static inline uint32_t nfs3_get_enum(struct xdr_reader *r, uint32_t first, uint32_t last)
 {
     uint32_t v = xdr_get_u32(r);
@@ -43,7 +43,7 @@ static inline void nfs3_put_fh(struct xdr_writer *w, const struct nfs_fh *fh)
     xdr_put_opaque(w, fh->data, fh->len);
 }
 
-/* A handle without a byte names nothing, so it is as wrong as one that is too long. */
+/* A handle without a byte names nothing: it is as wrong as one that is too long. */
 static inline void nfs3_get_fh(struct xdr_reader *r, struct nfs_fh *fh)
 {
     uint32_t len;

@@ -1,4 +1,4 @@
-/* The procedures of NFSv3 without payload, and the table of all of them. */
+/* The procedures of NFSv3 without payload, and the table of all procedures. */
 #include <errno.h>
 
 #include "nfs/v3/call.h"
@@ -29,15 +29,15 @@ int nfs3_call_outcome(const struct rpc_call *call, struct xdr_reader *results)
     return error;
 }
 
-/* A procedure without payload, from its arguments to its results. Lives on the caller's stack. */
+/* A procedure without payload, from its arguments to its results. It is on the caller's stack. */
 struct question {
     const struct nfs_client *client;
     enum nfs3_proc procedure;
     struct xdr_writer arguments;
     struct xdr_reader results;
-    bool unsettled, repeated; /* of any time that it was asked */
+    bool unsettled, repeated; /* any time that it was asked */
     struct rpc_call call;
-    uint8_t room[NFS3_ARGS_MAX]; /* of `arguments`: every call has them anew */
+    uint8_t room[NFS3_ARGS_MAX]; /* for `arguments`, which each call gets anew */
 };
 
 /* Returns where the arguments go. */
@@ -51,8 +51,8 @@ static struct xdr_writer *begin(struct question *question, const struct nfs_clie
     return &question->arguments;
 }
 
-/* `error` is what putting the arguments returned. The answer is 0, and the results can be read, or
- * -errno; to JUKEBOX the question is asked again. */
+/* Asks until the answer is not JUKEBOX. `error` is what putting the arguments returned. 0: the
+ * results can be read. Else -errno. */
 static int ask(struct question *question, int error)
 {
     struct rpc_call *call = &question->call, *calls[] = {call};

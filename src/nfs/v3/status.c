@@ -5,7 +5,7 @@
 
 #include "nfs/v3/types.h"
 
-/* The others mean EIO. */
+/* All others mean EIO. */
 static const struct {
     uint32_t status;
     int error;

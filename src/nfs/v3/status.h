@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * The negative errno value for an nfsstat3 (RFC 1813 section 2.6); 0 for NFS3_OK, -EIO for a
- * status that the standard does not know. NFS3ERR_JUKEBOX gives -EAGAIN, which no file call may
- * return for it: whoever runs the call waits and sends it again.
+ * The negative errno value for an nfsstat3 (RFC 1813 section 2.6). 0 for NFS3_OK; -EIO for a status
+ * that the standard does not know. NFS3ERR_JUKEBOX gives -EAGAIN, which no file call may return for
+ * it: the code that runs the call waits and sends it again.
  */
 int nfs3_status_errno(uint32_t status);
 

@@ -1,10 +1,9 @@
 /*
  * The types of NFS version 3 (RFC 1813) as the rest of the engine sees them.
  *
- * All of them are plain values without pointers to anything they own; whoever declares one owns
- * it. Only the fields named valid in a comment are set by the decoders: where a `present` flag is
- * false, or `status` is not NFS3_OK, the rest is left as it was, so that the hot path clears
- * nothing.
+ * All of these are plain values without pointers to anything they own. The code that declares one
+ * owns it. Decoders set only the fields that a comment calls valid. If a `present` flag is false,
+ * or `status` is not NFS3_OK, the rest keeps its old content, so that the hot path clears nothing.
  */
 #ifndef NFS_V3_TYPES_H
 #define NFS_V3_TYPES_H
@@ -73,10 +72,8 @@ enum nfs3_status {
     NFS3ERR_JUKEBOX = 10008,
 };
 
-/*
- * Results. `status` is always valid; a status outside enum nfs3_status is passed on as it came.
- * Verifiers are eight opaque bytes kept in the order of the wire: compare them for equality only.
- */
+/* Results. `status` is always valid; a status outside enum nfs3_status is passed on unchanged.
+ * Verifiers are eight opaque bytes in the order of the wire: only compare them for equality. */
 struct nfs3_getattr_res {
     uint32_t status;
     struct nfs_attr attr; /* if OK */

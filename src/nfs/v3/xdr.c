@@ -25,7 +25,7 @@ static uint64_t get_verifier(struct xdr_reader *r)
     return verifier;
 }
 
-/* Some servers put the file type into mode as st_mode has it; it is dropped here. */
+/* Some servers put the file type into mode, as st_mode has it: it is dropped here. */
 static void get_attr(struct xdr_reader *r, struct nfs_attr *attr)
 {
     const uint8_t *at = xdr_get_room(r, NFS3_ATTR_SIZE);
@@ -100,7 +100,7 @@ static void put_sattr(struct xdr_writer *w, const struct nfs_sattr *sattr)
     put_set_time(w, sattr->set_mtime, &sattr->mtime);
 }
 
-/* Procedure 1, GETATTR, and the arguments it shares with FSSTAT, FSINFO and PATHCONF. */
+/* Procedure 1, GETATTR, and the arguments that it shares with FSINFO. */
 
 int nfs3_fh_args_put(struct xdr_writer *w, const struct nfs_fh *fh)
 {

@@ -16,9 +16,9 @@
 enum {
     NOBODY = 65534,
     SAY_EVERY_S = 60,
-    SAY_ONCE_S = 1000000000, /* of a loss: its subject has the verifier */
+    SAY_ONCE_S = 1000000000, /* for a loss: its subject has the verifier */
     READ_SIZE = 4096,
-    NOTE_MS = 500 /* of waiting for a lock that is held while a server is asked */
+    NOTE_MS = 500 /* how long to wait for a lock that is held while a server is asked */
 };
 
 void nfs4_fence_auth(struct rpc_auth *auth)
@@ -43,7 +43,8 @@ void nfs4_token_print(const struct nfs4_token *token, char text[NFS4_TOKEN_SIZE]
     memset(text + length, '\n', (size_t)(NFS4_TOKEN_SIZE - length));
 }
 
-/* A word that ends with `end`. NULL: it does not, or is too long; else what follows. */
+/* Takes a word that ends with `end`, and returns what follows. NULL: it does not, or is too
+ * long. */
 static const char *take_word(const char *at, char end, char word[NFS4_TOKEN_WORD])
 {
     size_t length = strcspn(at, " \n");
@@ -134,14 +135,14 @@ void nfs4_fence_after_fork(struct nfs4_fence *fence)
 {
     if (!fence->of.name)
         return;
-    if (fence->locked >= 0) /* by a thread that does not exist here */
+    if (fence->locked >= 0) /* a thread that does not exist here locked it */
         run_fence_drop(fence->locked);
     fence->locked = -1;
     fence->asking = NULL; /* that thread's; its memory is given up */
     atomic_store(&fence->failed, false);
 }
 
-/* For good. Said once on the host. */
+/* The fence is lost for good. The log says so once on the host. */
 static int lose(const struct nfs_client *client, const struct nfs4_token *token)
 {
     struct nfs4_fence *fence = &client->session->fence;
@@ -164,7 +165,7 @@ static int lose(const struct nfs_client *client, const struct nfs4_token *token)
     return -EIO;
 }
 
-/* It is not known who has the fence: until it is, there is no session. */
+/* It is not known which host has the fence: until it is, there is no session. */
 static int fail(const struct nfs_client *client, int error)
 {
     struct nfs4_fence *fence = &client->session->fence;
@@ -188,7 +189,7 @@ static int fail(const struct nfs_client *client, int error)
     return -EIO;
 }
 
-/* For processes that begin later: unless the host has taken it again. */
+/* Notes the loss for processes that begin later, unless the host has taken the fence again. */
 static void note_loss(const struct nfs4_fence *fence)
 {
     struct run_fence now;
@@ -203,7 +204,7 @@ static void note_loss(const struct nfs4_fence *fence)
     run_fence_unlock(locked);
 }
 
-/* Does the token say that this host has it? */
+/* Does the token say that this host has the fence? */
 static int ask(const struct nfs_client *client)
 {
     struct nfs4_fence *fence = &client->session->fence;

@@ -1,13 +1,13 @@
 /* Where the payload of a reply begins: walks over results that arrive in pieces. */
 #include "nfs/v4/xdr.h"
 
-/* A walk over results of which only `have` bytes are here. */
+/* A walk over results. Only their first `have` bytes are here. */
 struct walk {
     const uint8_t *results;
     size_t have, at;
 };
 
-/* Bytes that are needed now are there; else how many would be. */
+/* Are the bytes here that are needed now? */
 static bool walk_has(const struct walk *walk, size_t bytes)
 {
     return walk->have >= walk->at && walk->have - walk->at >= bytes;
@@ -20,8 +20,8 @@ static uint32_t walk_word(struct walk *walk)
     return word;
 }
 
-/* Past a value with its length before it: 1, 0 as rpc_payload_find says (walk->at: what it takes),
- * or -EBADMSG. */
+/* Goes past a value that follows its length. 1 or 0 as in rpc_payload_find (walk->at: the bytes
+ * needed), or -EBADMSG. */
 static int walk_opaque(struct walk *walk, uint32_t most)
 {
     if (!walk_has(walk, 4)) {
@@ -37,10 +37,10 @@ static int walk_opaque(struct walk *walk, uint32_t most)
     return there;
 }
 
-/* The head of a reply: its status, its tag, and the number of operations. As walk_op(). */
+/* The head of a reply: its status, its tag, and the number of operations. Returns as walk_op(). */
 static int walk_compound(struct walk *walk)
 {
-    if (!walk_has(walk, 12)) { /* it has no tag, mostly */
+    if (!walk_has(walk, 12)) { /* mostly it has no tag */
         walk->at += 12;
         return 0;
     }
@@ -55,7 +55,7 @@ static int walk_compound(struct walk *walk)
     return walk_word(walk) > 0 ? 1 : 2;
 }
 
-/* The head of an operation. 2: the reply ends with it. */
+/* The head of an operation. Returns as walk_opaque(), or 2: the reply ends with it. */
 static int walk_op(struct walk *walk, uint32_t op)
 {
     if (!walk_has(walk, 8)) {
@@ -68,7 +68,7 @@ static int walk_op(struct walk *walk, uint32_t op)
     return got == op ? 1 : -EBADMSG;
 }
 
-/* The results before those of READ. As walk_op(). */
+/* The results before those of READ. Returns as walk_op(). */
 static int walk_to_read(struct walk *walk)
 {
     enum { SEQUENCE_SIZE = NFS4_SESSION_ID + 20, BITMAP_MAX = 8, ATTRIBUTES_MAX = 512 };

@@ -17,7 +17,7 @@ static bool denies_slot(uint32_t status)
            status == NFS4ERR_BADSLOT || status == NFS4ERR_BAD_HIGH_SLOT;
 }
 
-/* Was it cut for a session before this one, which took more? */
+/* Was the call cut for an earlier session, which took more? */
 static bool is_of_larger_session(const struct rpc_call *call, uint32_t status)
 {
     struct nfs_session *session = (struct nfs_session *)call->exact;
@@ -60,7 +60,7 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
     }
 }
 
-/* Is it the answer to this call, as SEQUENCE says of itself? */
+/* Does SEQUENCE say that this is the answer to this call? */
 static bool is_answer_to(const struct rpc_call *call, const struct nfs4_sequence *told)
 {
     const uint8_t *asked = call->head + call->exact_at;
@@ -68,7 +68,7 @@ static bool is_answer_to(const struct rpc_call *call, const struct nfs4_sequence
            nfs4_is_stamp(asked + NFS4_SESSION_ID, told->sequence, told->slot);
 }
 
-/* Up to the status of the operation behind SEQUENCE. */
+/* Judges an answer up to the status of the operation after SEQUENCE. */
 static int judge(const struct rpc_call *call, enum nfs4_op first, struct xdr_reader *results,
                  bool *at_once)
 {
@@ -110,10 +110,10 @@ static int next(const struct rpc_call *call, struct xdr_reader *results, enum nf
     if (results->bad)
         return -EBADMSG;
     int error = nfs4_call_status(call, status, false, at_once);
-    return error == -EBADFD ? -EAGAIN : error; /* with another state, when it is begun again */
+    return error == -EBADFD ? -EAGAIN : error; /* when it is begun again it has another state */
 }
 
-/* The attributes behind or before an operation: those of a file. */
+/* Gets a file's attributes, before or after another operation. */
 static void get_post_attr(struct xdr_reader *results, struct nfs_post_attr *attr)
 {
     struct nfs4_attributes attributes;
@@ -131,12 +131,12 @@ void nfs4_read_begin(struct rpc_call *call, const struct nfs_client *client,
                      const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data)
 {
     struct xdr_writer w;
-    int unready = nfs4_session_ready(client); /* then it is refused, if there still is none */
+    int unready = nfs4_session_ready(client); /* without a session the call is refused */
     struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_READ);
     nfs4_slots_begin(call, client, NFS3_PROC_READ, false, 3, &w);
     call->unready = unready;
     nfs4_put_fh(&w, fh);
-    nfs4_put_getattr(&w, NFS4_OF_FILE); /* before READ, whose payload shall end the reply */
+    nfs4_put_getattr(&w, NFS4_OF_FILE); /* before READ, so that the payload ends the reply */
     nfs4_put_read(&w, &state, offset, (uint32_t)data->length);
     call->find_payload = nfs4_read_head;
     call->destination = data->vectors;
@@ -146,8 +146,8 @@ void nfs4_read_begin(struct rpc_call *call, const struct nfs_client *client,
     rpc_call_end(call, w.p);
 }
 
-/* Does the file end before the size that was told a moment before? That it goes on behind that may
- * be the doing of a write in between. */
+/* Does the file end before the size that was told a moment before? If it goes on after that size, a
+ * write may have come in between. */
 static bool has_two_ends(const struct nfs_post_attr *attr, uint64_t end, bool eof)
 {
     return attr->present && eof && end < attr->attr.size;
@@ -175,7 +175,7 @@ int nfs4_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
         nfs_call_senseless(call, "more bytes than were asked for, or garbage");
     if (error != 0)
         return error;
-    /* A server that says this again and again would hang the caller. */
+    /* A server that repeats this answer would hang the caller. */
     if (count == 0 && !eof) {
         nfs_call_senseless(call, "no bytes, and not the end of the file");
         return -EIO;
@@ -195,15 +195,15 @@ int nfs4_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
 
 enum { PADDING_MAX = 4 };
 
-/* Padding, and what nfs4_put_getattr() would put: it is behind the payload. */
+/* Padding, and what nfs4_put_getattr() would put: it is sent after the payload. */
 #define WORD(value)                                                   \
     (uint8_t)((value) >> 24 & 0xff), (uint8_t)((value) >> 16 & 0xff), \
         (uint8_t)((value) >> 8 & 0xff), (uint8_t)((value)&0xff)
 static const uint8_t getattr_tail[PADDING_MAX + 16] = {
     WORD(0), WORD(NFS4_OP_GETATTR), WORD(2), WORD(NFS4_OF_FILE), WORD(NFS4_OF_FILE >> 32)};
 
-/* `expected`: only if the file is as that says, by VERIFY (RFC 8881 section 18.31); NULL: anyway.
- */
+/* `expected`: write only if the file is so, by VERIFY (RFC 8881 section 18.31); NULL: in any
+ * case. */
 static void write_begin(struct rpc_call *call, const struct nfs_client *client,
                         const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
                         enum nfs_stable stable, const struct nfs_attr *expected)
@@ -272,10 +272,10 @@ static int write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->parts = 1;
     transfer->committed = committed;
     transfer->attr.present = false;
-    transfer->before_present = expected != NULL; /* the server has compared it */
+    transfer->before_present = expected != NULL; /* the server compared it */
     if (expected)
         transfer->before = expected->ctime;
-    if (next(call, &r, NFS4_OP_GETATTR, &unused) == 0) /* else what it became is not known */
+    if (next(call, &r, NFS4_OP_GETATTR, &unused) == 0) /* else what the file became is not known */
         get_post_attr(&r, &transfer->attr);
     nfs4_open_accepted((struct nfs_session *)call->exact);
     stats_transferred(true, count);

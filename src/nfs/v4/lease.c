@@ -1,10 +1,10 @@
-/* The lease of a session: a server forgets who says nothing for so long. */
+/* The lease of a session: a server forgets a client that is silent for so long. */
 #include "stats/count.h"
 #include "nfs/v4/call.h"
 #include "nfs/v4/session.h"
 #include "sys/sys.h"
 
-enum { CONTACT_MS = 1000 }; /* about what a first contact takes, at most */
+enum { CONTACT_MS = 1000 }; /* about the longest that a first contact takes */
 
 static int third_of_lease_ms(const struct nfs_session *session)
 {
@@ -32,7 +32,7 @@ int nfs4_session_renew(const struct nfs_client *client)
     int left_ms = until_idle_ms(session);
     if (left_ms > 0)
         return left_ms;
-    if (atomic_load(&session->ready) == 0) /* who needs one makes it */
+    if (atomic_load(&session->ready) == 0) /* the next call that needs one makes it */
         return third_of_lease_ms(session);
     if (!client->server)
         return CONTACT_MS;

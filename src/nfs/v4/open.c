@@ -11,10 +11,10 @@
 
 enum { OPENS = 1024, REFUSALS_MAX = 64, SAY_EVERY_S = 3600 };
 
-/* A file that is open. */
+/* An open file. */
 struct nfs4_open {
-    uint32_t share; /* 0: none is here */
-    uint32_t epoch; /* of session->epoch, when it was opened */
+    uint32_t share; /* 0: there is none */
+    uint32_t epoch; /* session->epoch when it was opened */
     struct nfs_fh fh;
     struct nfs4_stateid stateid;
 };
@@ -33,7 +33,7 @@ static bool is_of(const struct nfs4_open *open, const struct nfs_fh *fh)
            memcmp(open->fh.data, fh->data, fh->len) == 0;
 }
 
-/* Else what it says of the READ or WRITE that follows would be all that is known. */
+/* Without this line only the error of the READ or WRITE that follows would be known. */
 static void say_not_opened(const struct nfs_client *client, int error)
 {
     char subject[320];
@@ -45,7 +45,7 @@ static void say_not_opened(const struct nfs_client *client, int error)
                     client->server->name, strerrordesc_np(-error));
 }
 
-/* Under `opening`. */
+/* nfs4_open_state() under `opening`. */
 static struct nfs4_stateid state_of(const struct nfs_client *client, const struct nfs_fh *fh,
                                     uint32_t share)
 {

@@ -5,8 +5,8 @@
 
 #include "sys/sys.h"
 
-/* Once: by another name the server would be left with the session before. Without a descriptor, or
- * without /proc, no more is told than this: enough to be another than all other processes. */
+/* Once: under another name, the server would keep the session before. Without a descriptor, or
+ * without /proc, only this much is told. It is enough to differ from all other processes. */
 static void know_self(struct nfs_session *session)
 {
     if (session->self.pid != 0)

@@ -5,8 +5,9 @@
 #include "nfs/v4/session.h"
 
 /*
- * Names this process for as long as any server remembers it, and the user that it is now: a server
- * wants a client id to be of one. With a fence: that. Into session->owner; under `making`.
+ * Writes a name to session->owner; under `making`. It names this process for as long as any server
+ * remembers it, and the user that the process is now: for a server, a client id belongs to one
+ * user. With a fence it names the fence.
  */
 void nfs4_owner_name(struct nfs_session *session, const struct rpc_auth *auth);
 

@@ -1,4 +1,4 @@
-/* The procedures of NFSv4.1 without payload, and the table of all of them. */
+/* The procedures of NFSv4.1 without payload, and the table of all procedures. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,22 +7,22 @@
 #include "nfs/v4/open.h"
 #include "nfs/v4/status.h"
 
-/* Operations without payload on one file, from their arguments to their results. Lives on the
+/* Operations without payload on one file, from their arguments to their results. It is on the
  * caller's stack. */
 struct question {
     const struct nfs_client *client;
     unsigned procedure; /* what it is counted as */
     bool keep;
-    uint32_t operations; /* behind PUTFH */
+    uint32_t operations; /* after PUTFH */
     struct xdr_writer arguments;
-    struct xdr_reader results; /* behind PUTFH */
-    bool unsettled, repeated;  /* of any time that it was asked */
+    struct xdr_reader results; /* after PUTFH */
+    bool unsettled, repeated;  /* any time that it was asked */
     bool at_once;
     struct rpc_call call;
-    uint8_t room[RPC_ARGS_MAX - 64]; /* of `arguments`: every call has them anew */
+    uint8_t room[RPC_ARGS_MAX - 64]; /* for `arguments`, which each call gets anew */
 };
 
-/* Returns where the arguments of `operations` go. `fh` NULL: of the root of all exports. */
+/* Returns where the arguments of `operations` go. `fh` NULL: on the root of all exports. */
 static struct xdr_writer *begin(struct question *question, const struct nfs_client *client,
                                 unsigned procedure, uint32_t operations, const struct nfs_fh *fh)
 {
@@ -54,7 +54,7 @@ static int ask_once(struct question *question, enum nfs4_op handle)
     return nfs4_call_outcome(call, handle, &question->results, &question->at_once);
 }
 
-/* The status of the next operation: 0, -EAGAIN, or -errno. */
+/* The status of the next operation: 0, -EAGAIN, or another -errno. */
 static int next(struct question *question, enum nfs4_op op)
 {
     uint32_t status = nfs4_get_op(&question->results, op);
@@ -63,10 +63,8 @@ static int next(struct question *question, enum nfs4_op op)
     return nfs4_call_status(&question->call, status, false, &question->at_once);
 }
 
-/*
- * Until `first`, the operation behind PUTFH, is answered with what ends it: 0, and the results can
- * be read, or -errno.
- */
+/* Asks until `first`, the operation after PUTFH, gets a final answer. 0: the results can be read.
+ * Else -errno. */
 static int ask(struct question *question, enum nfs4_op handle, enum nfs4_op first)
 {
     struct nfs_patience patience = {.turns = 0};
@@ -87,7 +85,7 @@ static int ask(struct question *question, enum nfs4_op handle, enum nfs4_op firs
     }
 }
 
-/* The attributes that end a reply. Without them it is no answer to GETATTR. */
+/* Gets the attributes that end a reply. Without them it is no answer to GETATTR. */
 static int get_attributes(struct question *question, uint64_t asked, uint64_t needed,
                           struct nfs4_attributes *attributes)
 {
@@ -95,7 +93,7 @@ static int get_attributes(struct question *question, uint64_t asked, uint64_t ne
     return nfs4_get_result(&question->results);
 }
 
-/* Those behind another operation: it went well whatever becomes of them. */
+/* Gets the attributes after another operation. That went well, whatever comes of the attributes. */
 static void get_post_attr(struct question *question, struct nfs_post_attr *attr)
 {
     struct nfs4_attributes attributes;
@@ -131,7 +129,7 @@ static int ask_getattr(const struct nfs_client *client, const struct nfs_fh *fh,
     return error;
 }
 
-/* Changes the size: nothing else is asked for by anybody. */
+/* Changes the size: no caller asks for anything else. */
 static int ask_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
                        const struct nfs_sattr *sattr, struct nfs_wcc *wcc, bool *unsettled)
 {
@@ -163,7 +161,7 @@ int nfs4_open(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t
 {
     struct nfs_session *session = client->session;
     struct question question;
-    uint8_t owner[NFS4_SESSION_ID]; /* of this process: a fence's client id is of several */
+    uint8_t owner[NFS4_SESSION_ID]; /* this process's: several share the client id of a fence */
     pthread_mutex_lock(&session->lock);
     memcpy(owner, session->id, sizeof(owner));
     pthread_mutex_unlock(&session->lock);
@@ -263,7 +261,7 @@ static uint32_t at_most(uint64_t size, uint32_t most)
     return size < most ? (uint32_t)size : most;
 }
 
-/* What version 3 tells by FSINFO, and the time of a lease. */
+/* What version 3 tells by FSINFO. */
 static int ask_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
                       struct nfs_fsinfo_res *res)
 {
@@ -290,7 +288,7 @@ static int ask_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
     res->wtpref = res->wtmax;
     res->maxfilesize = of.present & NFS4_BIT(NFS4_ATTR_MAXFILESIZE) ? of.maxfilesize : INT64_MAX;
     res->time_delta = of.time_delta;
-    /* Linux' server says of itself that it has layouts, whatever it exports. */
+    /* Linux' server says that it has layouts, whatever it exports. */
     res->by_layouts = atomic_load(&session->lays_out) && of.layouts > 0;
     res->properties = NFS_FSF_LINK | NFS_FSF_SYMLINK | NFS_FSF_HOMOGENEOUS | NFS_FSF_CANSETTIME;
     return 0;

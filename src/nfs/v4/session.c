@@ -20,16 +20,16 @@
 
 enum {
     SAY_EVERY_S = 60,
-    CACHED_MOST = 1024, /* bytes of a reply that the server keeps: all but READ's are shorter */
+    CACHED_MOST = 1024, /* bytes of a reply that the server keeps: only READ's are longer */
     CACHED_LEAST = 512,
     PAYLOAD_LEAST = 4096,
     OPERATIONS_LEAST = 5,
     LEASE_USUAL_S = 90,
-    REPLY_MAX = 5120, /* of EXCHANGE_ID: 4 opaque values of up to 1 KiB */
-    TRIES = 3 /* by who cannot wait for ever, with a server that forgets the client id at once */
+    REPLY_MAX = 5120, /* for EXCHANGE_ID: 4 opaque values of up to 1 KiB */
+    TRIES = 3 /* for a client with a time limit: the server may forget the client id at once */
 };
 
-static _Atomic unsigned sessions_made; /* so that two of a process differ */
+static _Atomic unsigned sessions_made; /* so that two sessions of a process differ */
 
 struct nfs_session *nfs4_session_new(void (*made)(void *of), void *of)
 {
@@ -83,7 +83,7 @@ struct question {
     struct xdr_reader results;
     struct rpc_call call;
     struct iovec vector;
-    uint8_t reply[REPLY_MAX]; /* of EXCHANGE_ID */
+    uint8_t reply[REPLY_MAX]; /* to EXCHANGE_ID */
 };
 
 static struct xdr_writer *begin(struct question *question, const struct nfs_client *client,
@@ -98,7 +98,7 @@ static struct xdr_writer *begin(struct question *question, const struct nfs_clie
     return &question->arguments;
 }
 
-/* Counts what came of a call: a status, or -errno. Returns it. */
+/* Counts the outcome of a call: a status, or -errno. Returns it. */
 static int64_t counted(const struct rpc_call *call, int64_t status)
 {
     nfs_call_count(call, status <= 0 ? (int)status : nfs4_status_errno((uint32_t)status));
@@ -118,7 +118,7 @@ static int64_t judge_answer(struct question *question, enum nfs4_op op)
         xdr_reader_init(&question->results, call->results, call->results_length);
     uint32_t whole = nfs4_get_compound(&question->results, &operations);
     if (!question->results.bad && operations == 0 && whole != NFS4_OK)
-        return whole; /* the request as a whole is refused */
+        return whole; /* the request is refused as a whole */
     uint32_t status = nfs4_get_op(&question->results, op);
     return question->results.bad ? -EBADMSG : (int64_t)status;
 }
@@ -155,7 +155,7 @@ static int64_t exchange_id(const struct nfs_client *client, struct nfs4_exchange
     return status;
 }
 
-/* `*over`: the channel whose connection belongs to the session from the first. */
+/* *over: its connection belongs to the session from the start. */
 static int64_t create_session(const struct nfs_client *client,
                               const struct nfs4_exchange_id *exchange,
                               struct nfs4_create_session *made, struct net_channel **over)
@@ -177,7 +177,7 @@ static int64_t create_session(const struct nfs_client *client,
     return status;
 }
 
-/* A status, or -errno. */
+/* Returns a status, or -errno. */
 static int64_t destroy_session(const struct nfs_client *client, const uint8_t id[NFS4_SESSION_ID])
 {
     struct question question;
@@ -185,7 +185,7 @@ static int64_t destroy_session(const struct nfs_client *client, const uint8_t id
     return ask(&question, NFS4_OP_DESTROY_SESSION);
 }
 
-/* A session that can be used: 0, or -EPROTO. */
+/* Can the session be used? 0, or -EPROTO. */
 static int judge(const struct nfs4_channel *fore)
 {
     bool good = fore->requests > 0 && fore->operations >= OPERATIONS_LEAST &&
@@ -201,7 +201,7 @@ static uint32_t payload_most(uint32_t message_max)
     return payload < RPC_PAYLOAD_MAX ? payload : RPC_PAYLOAD_MAX;
 }
 
-/* The results of PUTROOTFH and GETATTR; without them it stays as it is. */
+/* Learns the lease from the results of PUTROOTFH and GETATTR. Without them it stays as it is. */
 static void learn_lease(struct nfs_session *session, struct xdr_reader *results)
 {
     struct nfs4_attributes of = {.present = 0};
@@ -213,7 +213,7 @@ static void learn_lease(struct nfs_session *session, struct xdr_reader *results)
         atomic_store(&session->lease_s, of.lease_s);
 }
 
-/* What became of RECLAIM_COMPLETE: a status, or -errno. */
+/* The outcome of RECLAIM_COMPLETE: a status, or -errno. */
 static int64_t judge_reclaimed(struct nfs_session *session, const struct rpc_call *call)
 {
     struct xdr_reader results;
@@ -235,8 +235,8 @@ static int64_t judge_reclaimed(struct nfs_session *session, const struct rpc_cal
     return status == NFS4ERR_COMPLETE_ALREADY ? NFS4_OK : (int64_t)status;
 }
 
-/* The server need not wait for us to reclaim what we had, as we never have anything. It is asked
- * for the time of its lease, too. */
+/* Tells the server not to wait for us to reclaim what we had, as we never have anything. Also asks
+ * how long its lease is. */
 static int64_t reclaim_complete(const struct nfs_client *client, struct net_channel *over)
 {
     struct rpc_call call, *calls[] = {&call};
@@ -252,8 +252,9 @@ static int64_t reclaim_complete(const struct nfs_client *client, struct net_chan
 }
 
 /*
- * The server may have the session before yet, of which too many slots were of no use any more. What
- * is under way in it shall be over before anything is done in another: it says DELAY until then.
+ * Ends the former session if the server may still have it, as too many of its slots were of no use.
+ * What is in flight in it must be over before anything is done in another one: the server says
+ * DELAY until then.
  */
 static int64_t end_former(const struct nfs_client *client, uint64_t client_id)
 {
@@ -268,7 +269,7 @@ static int64_t end_former(const struct nfs_client *client, uint64_t client_id)
     return status < 0 || status == NFS4ERR_DELAY ? status : NFS4_OK;
 }
 
-/* One attempt: a status, or -errno. */
+/* Makes one attempt. Returns a status, or -errno. */
 static int64_t make_once(const struct nfs_client *client)
 {
     struct nfs_session *session = client->session;
@@ -313,8 +314,8 @@ static void say(const struct nfs_client *client, const char *what, const char *w
         log_warning("server %s: %s: %s", server, what, why);
 }
 
-/* It has as many as it allows, or is short of memory. Of one that only asks to come back later (as
- * after its start) that is believed when it did so for a while. */
+/* The server has as many sessions as it allows, or is short of memory. If it only asks to come back
+ * later (as after its start), that counts after a while. */
 static void say_full(const struct nfs_client *client, uint32_t status,
                      const struct nfs_patience *patience)
 {
@@ -331,7 +332,7 @@ static void say_full(const struct nfs_client *client, uint32_t status,
                     server, nfs4_status_name(status));
 }
 
-/* The same for a session with a fence, if the host has that. */
+/* make_once() for a session with a fence, if the host has the fence. */
 static int64_t make_fenced(const struct nfs_client *client)
 {
     struct nfs_session *session = client->session;
@@ -355,7 +356,7 @@ static int64_t make_fenced(const struct nfs_client *client)
     return status;
 }
 
-/* Into the statistics, if it is shown there. */
+/* Shows the session in the statistics, if it is shown there. */
 static void show(struct nfs_session *session)
 {
     pthread_mutex_lock(&session->lock);
@@ -367,8 +368,8 @@ static void show(struct nfs_session *session)
     pthread_mutex_unlock(&session->lock);
 }
 
-/* A server in trouble is asked again, too: what is written to it waits. Not bound is the connection
- * if it was made again meanwhile. */
+/* A server in trouble is asked again, too, as writes wait for it. The connection is not bound if it
+ * was made again meanwhile. */
 static bool may_succeed_later(const struct nfs_client *client, uint32_t status, unsigned *tries)
 {
     enum nfs4_reaction reaction = nfs4_status_reaction(status, true);
@@ -378,7 +379,7 @@ static bool may_succeed_later(const struct nfs_client *client, uint32_t status, 
     return reaction == NFS4_LATER;
 }
 
-/* What is said of a session is not said of the file whose call needs one: its data is not refused,
+/* An error of a session is no error of the file that a call is for: the file's data is not refused,
  * and its handle is not stale. */
 static int why_none(uint32_t status)
 {
@@ -398,7 +399,7 @@ static int why_none(uint32_t status)
     }
 }
 
-/* Until it succeeds, or says what waiting does not mend. `making` is held. */
+/* Makes the session, until that succeeds or waiting does not help. `making` is held. */
 static int make(const struct nfs_client *client, struct nfs_patience *patience)
 {
     struct nfs_session *session = client->session;
@@ -407,7 +408,7 @@ static int make(const struct nfs_client *client, struct nfs_patience *patience)
         int64_t status = session->fence.of.name ? make_fenced(client) : make_once(client);
         if (status == NFS4_OK) {
             atomic_store_explicit(&session->ready, session->generation, memory_order_release);
-            atomic_fetch_add(&session->epoch, 1); /* what was open is not */
+            atomic_fetch_add(&session->epoch, 1); /* what was open is so no more */
             stats_add(&stats_own->counters.sessions_made, 1);
             show(session);
             log_info("server %s: session %u", client->server->name, session->generation);
@@ -434,8 +435,8 @@ static int make(const struct nfs_client *client, struct nfs_patience *patience)
 
 /* ---- binding ---- */
 
-/* Tells the server that the connection belongs to the session: where it does not think so itself.
- */
+/* Tells the server that the connection belongs to the session, if the server does not assume it by
+ * itself. */
 static int bind_over(const struct nfs_client *client, struct net_channel *channel)
 {
     struct nfs_session *session = client->session;
@@ -461,7 +462,7 @@ static int bind_over(const struct nfs_client *client, struct net_channel *channe
     return nfs4_status_errno((uint32_t)status);
 }
 
-/* False: it is held for longer. Looks again and again, as ThreadSanitizer does not know
+/* False: it is held for longer. It tries again and again: ThreadSanitizer does not know
  * pthread_mutex_clocklock(), and the clock of pthread_mutex_timedlock() jumps. */
 static bool lock_until(pthread_mutex_t *lock, uint64_t until_ns)
 {
@@ -511,13 +512,13 @@ void nfs4_session_end(const struct nfs_client *client)
     if (atomic_load(&session->ready) != 0)
         nfs4_open_end(client); /* else the server would keep the client id */
     if (pthread_mutex_trylock(&session->making) != 0)
-        return; /* a thread makes one, for as long as the server does not answer */
+        return; /* a thread makes a session, for as long as the server does not answer */
     bool ready = atomic_exchange(&session->ready, 0) != 0;
     pthread_mutex_lock(&session->lock);
     memcpy(id, session->id, sizeof(id));
     pthread_mutex_unlock(&session->lock);
     bool answered = ready && destroy_session(client, id) >= 0;
-    if (answered && session->owned && !session->fence.of.name) { /* that is of others too */
+    if (answered && session->owned && !session->fence.of.name) { /* else others share it */
         struct question question;
         nfs4_put_destroy_client(begin(&question, client, DIRECTNFS_PROCEDURE_DESTROY_CLIENTID),
                                 session->client);
@@ -541,7 +542,7 @@ static int know_owner(struct nfs_session *session, const struct rpc_auth *auth)
     if (known)
         return 0;
     if (pthread_mutex_trylock(&session->making) != 0)
-        return -EAGAIN; /* who has it will know in a moment */
+        return -EAGAIN; /* the thread that holds it will know in a moment */
     nfs4_owner_name(session, auth);
     pthread_mutex_unlock(&session->making);
     return 0;

@@ -1,7 +1,7 @@
 /*
- * Which call has which slot. A slot has one call at a time; its sequence counts those that the
- * server executed. What cannot be known of a slot makes it useless: a call that ended without an
- * answer may be executed yet, and would be mixed up with the next one.
+ * Which call has which slot. A slot has one call at a time. Its sequence counts the calls that the
+ * server executed. A slot with an unknown sequence is useless: a call that ended without an answer
+ * may be executed yet, and would be mixed up with the next one.
  */
 #include "nfs/v4/slots.h"
 
@@ -14,7 +14,7 @@
 
 enum { NO_SLOT = NFS4_SLOTS }; /* the call goes out to be refused: there is nothing to wait for */
 
-/* The first `count` slots. */
+/* Bits for the first `count` slots. */
 static uint64_t slots(uint32_t count)
 {
     return count >= NFS4_SLOTS ? UINT64_MAX : (UINT64_C(1) << count) - 1;
@@ -35,7 +35,7 @@ void nfs4_slots_show(const struct nfs_session *session)
     stats_set(&shown->lost, count_lost(session));
 }
 
-/* The part of it that changes with every call. */
+/* Shows the part that changes with every call. */
 static void show_used(const struct nfs_session *session)
 {
     if (session->shown)
@@ -96,7 +96,7 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
     bool first = call->procedure == DIRECTNFS_PROCEDURE_RECLAIM_COMPLETE;
     uint64_t all = slots(session->granted);
     uint64_t wanted = all & slots(session->target + 1), can = session->free & wanted;
-    /* Of a session that is given up no slot need become free: see leave(). */
+    /* In a session that is given up, no slot may ever become free: see leave(). */
     bool given_up = can == 0 && atomic_load(&session->ready) != session->generation;
     bool refused = !first && (session->shut || given_up);
     bool hopeless = refused || (session->lost & wanted) == wanted;
@@ -121,21 +121,22 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
         memcpy(at, session->id, NFS4_SESSION_ID);
     nfs4_stamp_sequence(at + NFS4_SESSION_ID, sequence, slot, highest);
     call->exact_slot = (int16_t)slot;
-    call->exact_generation = session->generation - refused; /* this one is not lost by its answer */
+    call->exact_generation = session->generation - refused; /* its answer shall not end this one */
     pthread_mutex_unlock(&session->lock);
     return true;
 }
 
 /* ---- giving it back ---- */
 
-/* What the server did with the slot, by its answer; NOT_TOLD: that answers another call, and
- * nothing is known of this one. */
+/* What the server did with the slot, by its answer. NOT_TOLD: it answers another call, and tells
+ * nothing of this one. */
 enum fate { EXECUTED, UNTOUCHED, UNKNOWN, NOT_TOLD };
 
 /*
- * As many slots as both want, from the first on. Those that were given up for a while go on
- * counting: did the server forget them, it says that the sequence is wrong, and a new session is
- * made; but one that did not would take a call that began anew for a repeat, and not execute it.
+ * Takes as many slots as both sides want, from the first on. A slot that was given up for a while
+ * goes on counting. If the server forgot it, the server says that the sequence is wrong, and a new
+ * session is made. A server that did not forget would take a call that began anew for a repeat, and
+ * not execute it.
  */
 static void resize(struct nfs_session *session, const struct nfs4_sequence *told)
 {
@@ -151,7 +152,7 @@ static void resize(struct nfs_session *session, const struct nfs4_sequence *told
         nfs4_slots_show(session);
 }
 
-/* Did the RPC layer of the server refuse the call, so that it is not in the slot? */
+/* Did the server's RPC layer refuse the call, so that it is not in the slot? */
 static bool is_refused(int error)
 {
     return error == -EACCES || error == -EPROTONOSUPPORT || error == -EOPNOTSUPP;
@@ -187,9 +188,11 @@ static enum fate fate_by_answer(struct nfs_session *session, const struct rpc_ca
     return EXECUTED;
 }
 
-/* A copy that the server refused says nothing of the one before, which may be executed now: with
- * the same sequence the next call of the slot would be answered as a repeat of that, and not be
- * executed. */
+/*
+ * A copy that the server refused tells nothing of the copy before it, which may be executed now.
+ * The next call of the slot must not have this sequence. It would be answered as a repeat of that
+ * copy, and not be executed.
+ */
 static enum fate fate_of(struct nfs_session *session, const struct rpc_call *call)
 {
     if (call->sent_ns == 0)
@@ -198,7 +201,7 @@ static enum fate fate_of(struct nfs_session *session, const struct rpc_call *cal
     return fate == UNTOUCHED && call->resent ? UNKNOWN : fate;
 }
 
-/* The server refused the last copy of the call: one may have been executed before. */
+/* Did the server refuse the last copy of the call? An earlier copy may have been executed. */
 static bool was_about(const struct rpc_call *call)
 {
     struct xdr_reader results;
@@ -235,8 +238,10 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
         if (is_lost)
             nfs4_slots_show(session);
         call->unsettled = call->unsettled || fate == NOT_TOLD;
-        /* Half of a session is not enough: with the next one all slots are there again. Nor is it
-         * when all others are set aside, for threads that may wait for a slot themselves. */
+        /*
+         * Half of a session is not enough: in the next one all slots are there again. Nor is it
+         * enough if all other slots are set aside for threads that may themselves wait for a slot.
+         */
         uint32_t lost = count_lost(session);
         if (2 * lost > session->granted || (is_lost && lost + session->aside >= session->granted))
             nfs4_session_lost(session, session->generation);
@@ -244,7 +249,8 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
     pthread_mutex_unlock(&session->lock);
 }
 
-/* Who would take them up may wait for a slot itself: half of those that are of use remain. */
+/* A thread that would take the call up may itself wait for a slot. So half of the useful slots
+ * remain. */
 static bool set_aside(struct rpc_exact *exact)
 {
     struct nfs_session *session = (struct nfs_session *)exact;

@@ -5,7 +5,7 @@
 
 #include "nfs/v4/types.h"
 
-/* Those without an errno value mean EIO. */
+/* Statuses without an errno value of their own mean EIO. */
 #define STATUS(name, meaning)                     \
     {                                             \
         NFS4ERR_##name, meaning, "NFS4ERR_" #name \
@@ -98,13 +98,13 @@ enum nfs4_reaction nfs4_status_reaction(uint32_t status, bool by_sequence)
     case NFS4ERR_BADSESSION:
     case NFS4ERR_DEADSESSION:
     case NFS4ERR_STALE_CLIENTID:
-    case NFS4ERR_EXPIRED: /* the lease is over, and nobody has cleared it away yet */
+    case NFS4ERR_EXPIRED: /* the lease is over, and the server has not cleared it away yet */
         return NFS4_RENEW;
     case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
         return by_sequence ? NFS4_BIND : NFS4_DONE;
-    case NFS4ERR_RETRY_UNCACHED_REP: /* some servers say it behind SEQUENCE: 2.10.6.1.3 */
+    case NFS4ERR_RETRY_UNCACHED_REP: /* some servers say it after SEQUENCE: 2.10.6.1.3 */
         return NFS4_AGAIN;
-    case NFS4ERR_BADSLOT: /* of what the slots are, the server and we think differently */
+    case NFS4ERR_BADSLOT: /* the server and we disagree about the slots */
     case NFS4ERR_BAD_HIGH_SLOT:
     case NFS4ERR_SEQ_MISORDERED:
     case NFS4ERR_SEQ_FALSE_RETRY:

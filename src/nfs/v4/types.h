@@ -1,9 +1,9 @@
 /*
  * The types of NFS version 4, minor version 1 (RFC 8881; their XDR is in RFC 5662), as far as this
- * client uses them. What other versions have too is in types.h.
+ * client uses them. What other versions have too is in nfs/types.h.
  *
- * All of them are plain values. The decoders set what a comment does not restrict; after a status
- * other than NFS4_OK nothing but the status counts.
+ * All of these are plain values. Decoders set all fields, unless a comment says otherwise. After a
+ * status other than NFS4_OK only the status counts.
  */
 #ifndef NFS_V4_TYPES_H
 #define NFS_V4_TYPES_H
@@ -14,7 +14,7 @@
 #define NFS4_MINOR         1u
 #define NFS4_COMPOUND      1u /* the procedure; 0 is NULL, as everywhere */
 #define NFS4_FH_MAX        128u
-#define NFS4_OPAQUE_MAX    1024u /* NFS4_OPAQUE_LIMIT: of owners and scopes */
+#define NFS4_OPAQUE_MAX    1024u /* NFS4_OPAQUE_LIMIT: for owners and scopes */
 #define NFS4_SESSION_ID    16u
 #define NFS4_STATEID       16u
 #define NFS4_SECURITY_MAX  16u /* flavours in an answer to SECINFO_NO_NAME; more are dropped */
@@ -123,7 +123,7 @@ enum nfs4_status {
     NFS4ERR_WRONG_TYPE = 10083
 };
 
-/* Attributes that are asked for, as bits of a bitmap4: RFC 8881 sections 5.8.1 and 5.8.2. */
+/* Attributes that we ask for, as bits of a bitmap4: RFC 8881 sections 5.8.1 and 5.8.2. */
 enum nfs4_attribute {
     NFS4_ATTR_TYPE = 1,
     NFS4_ATTR_CHANGE = 3,
@@ -144,7 +144,8 @@ enum nfs4_attribute {
 };
 #define NFS4_BIT(attribute) (UINT64_C(1) << (attribute))
 
-/* Of a file, with each operation; what cannot be done without; and of a file system. */
+/* Attributes of a file, with each operation; those that are indispensable; those of a file
+ * system. */
 #define NFS4_OF_FILE                                                                          \
     (NFS4_BIT(NFS4_ATTR_TYPE) | NFS4_BIT(NFS4_ATTR_CHANGE) | NFS4_BIT(NFS4_ATTR_SIZE) |       \
      NFS4_BIT(NFS4_ATTR_FSID) | NFS4_BIT(NFS4_ATTR_FILEID) | NFS4_BIT(NFS4_ATTR_SPACE_USED) | \
@@ -159,7 +160,7 @@ enum nfs4_attribute {
      NFS4_BIT(NFS4_ATTR_MAXWRITE) | NFS4_BIT(NFS4_ATTR_TIME_DELTA) | \
      NFS4_BIT(NFS4_ATTR_FS_LAYOUT_TYPES))
 
-/* fattr4: what is in `present` is valid. */
+/* fattr4. What `present` names is valid. */
 struct nfs4_attributes {
     uint64_t present; /* NFS4_BIT() */
     uint64_t mounted_on;
@@ -178,7 +179,7 @@ struct nfs4_stateid {
 struct nfs4_sequence {
     uint8_t session[NFS4_SESSION_ID];
     uint32_t sequence, slot, highest;
-    bool keep;       /* arguments: the reply shall be kept, to be told again */
+    bool keep;       /* arguments: the server shall keep the reply, for copies of the call */
     uint32_t target; /* results: the highest slot that the client should use */
     uint32_t flags;  /* results: enum nfs4_session_flag */
 };
@@ -199,7 +200,7 @@ enum nfs4_session_flag {
 /* Flags of EXCHANGE_ID: RFC 8881 section 18.35. */
 enum { NFS4_USE_NON_PNFS = 0x10000, NFS4_USE_PNFS_MDS = 0x20000, NFS4_CONFIRMED = (int)0x80000000 };
 
-/* An opaque value of the server, as much as is needed to compare it. */
+/* An opaque value from the server, to compare. */
 struct nfs4_opaque {
     uint32_t length;
     uint8_t data[NFS4_OPAQUE_MAX];
@@ -208,7 +209,7 @@ struct nfs4_opaque {
 struct nfs4_exchange_id {
     uint64_t client;
     uint32_t sequence, flags;
-    uint64_t minor; /* of the server owner */
+    uint64_t minor; /* the server owner's */
     struct nfs4_opaque major, scope;
 };
 
@@ -223,7 +224,7 @@ struct nfs4_create_session {
     struct nfs4_channel fore;
 };
 
-/* OPEN by handle (CLAIM_FH) without creation, and nothing denied to others. */
+/* OPEN by handle (CLAIM_FH) without creation, which denies nothing to others. */
 enum nfs4_share { NFS4_SHARE_READ = 1, NFS4_SHARE_WRITE = 2, NFS4_SHARE_NO_DELEGATION = 0x400 };
 
 #endif

@@ -4,9 +4,9 @@
 enum {
     CLAIM_FH = 4,
     BIND_FORE = 1,
-    CALLBACK_PROGRAM = 0x40000000, /* one that nobody serves */
-    FLAVORS_MAX = 256,             /* in a reply: more is garbage */
-    GSS = 6                        /* RPCSEC_GSS: an entry with more than a number */
+    CALLBACK_PROGRAM = 0x40000000, /* a program that nobody serves */
+    FLAVORS_MAX = 256,             /* in a reply: more are garbage */
+    GSS = 6                        /* RPCSEC_GSS: its entry has more than a number */
 };
 
 /* ---- requests ---- */
@@ -121,7 +121,7 @@ void nfs4_put_set_size(struct xdr_writer *w, const struct nfs4_stateid *stateid,
 {
     xdr_put_u32(w, NFS4_OP_SETATTR);
     put_stateid(w, stateid);
-    xdr_put_u32(w, 1); /* a bitmap of one word, and the attributes, of 8 bytes */
+    xdr_put_u32(w, 1); /* a bitmap of one word, and 8 bytes of attributes */
     xdr_put_u32(w, 1u << NFS4_ATTR_SIZE);
     xdr_put_u32(w, 8);
     xdr_put_u64(w, size);
@@ -130,7 +130,7 @@ void nfs4_put_set_size(struct xdr_writer *w, const struct nfs4_stateid *stateid,
 void nfs4_put_verify_change(struct xdr_writer *w, uint64_t change)
 {
     xdr_put_u32(w, NFS4_OP_VERIFY);
-    xdr_put_u32(w, 1); /* a bitmap of one word, and the attributes, of 8 bytes */
+    xdr_put_u32(w, 1); /* a bitmap of one word, and 8 bytes of attributes */
     xdr_put_u32(w, 1u << NFS4_ATTR_CHANGE);
     xdr_put_u32(w, 8);
     xdr_put_u64(w, change);
@@ -187,7 +187,7 @@ static void put_channel(struct xdr_writer *w, const struct nfs4_channel *channel
 void nfs4_put_create_session(struct xdr_writer *w, uint64_t client, uint32_t sequence,
                              const struct nfs4_channel *fore)
 {
-    /* What the smallest back channel is; without the flag for one none is made. */
+    /* The smallest back channel. Without the flag for one, none is made. */
     static const struct nfs4_channel back = {4096, 4096, 0, 2, 1};
     xdr_put_u32(w, NFS4_OP_CREATE_SESSION);
     xdr_put_u64(w, client);
@@ -196,7 +196,7 @@ void nfs4_put_create_session(struct xdr_writer *w, uint64_t client, uint32_t seq
     put_channel(w, fore);
     put_channel(w, &back);
     xdr_put_u32(w, CALLBACK_PROGRAM);
-    xdr_put_u32(w, 1); /* one way to be called back: AUTH_NONE */
+    xdr_put_u32(w, 1); /* one way to call back: AUTH_NONE */
     xdr_put_u32(w, 0);
 }
 
@@ -228,7 +228,7 @@ void nfs4_put_destroy_client(struct xdr_writer *w, uint64_t client)
 void nfs4_put_reclaim_complete(struct xdr_writer *w)
 {
     xdr_put_u32(w, NFS4_OP_RECLAIM_COMPLETE);
-    xdr_put_bool(w, false); /* not of one file system */
+    xdr_put_bool(w, false); /* not for one file system */
 }
 
 /* ---- replies ---- */
@@ -289,7 +289,7 @@ void nfs4_get_fh(struct xdr_reader *r, struct nfs_fh *fh)
     uint32_t length;
     const uint8_t *data = xdr_get_opaque(r, NFS4_FH_MAX, &length);
     fh->len = 0;
-    if (!data || length == 0) { /* it would name nothing */
+    if (!data || length == 0) { /* a handle that names nothing */
         xdr_reader_fail(r);
         return;
     }
@@ -303,7 +303,7 @@ void nfs4_get_access(struct xdr_reader *r, uint32_t *access)
     *access = xdr_get_u32(r) & supported;
 }
 
-/* A bitmap4 of any length; bits from 64 on were never asked for. */
+/* A bitmap4 of any length. Bits from 64 on were never asked for. */
 static uint64_t get_bitmap(struct xdr_reader *r, uint64_t allowed)
 {
     enum { WORDS_MAX = 8 };
@@ -325,7 +325,7 @@ static uint64_t get_bitmap(struct xdr_reader *r, uint64_t allowed)
     return r->bad ? 0 : bits;
 }
 
-/* nfstime4: the seconds are signed, of 64 bits. Times that the rest cannot hold are cut. */
+/* nfstime4: the seconds are signed, in 64 bits. Times that do not fit are cut. */
 static void get_time(struct xdr_reader *r, struct nfs_time *time)
 {
     time->sec = (uint32_t)xdr_get_u64(r);
@@ -342,10 +342,10 @@ static void get_type(struct xdr_reader *r, struct nfs_attr *attr)
 static void get_fsid(struct xdr_reader *r, struct nfs_attr *attr)
 {
     uint64_t major = xdr_get_u64(r), minor = xdr_get_u64(r);
-    attr->fsid = major ^ (minor << 32 | minor >> 32); /* it is compared only */
+    attr->fsid = major ^ (minor << 32 | minor >> 32); /* it is only compared */
 }
 
-/* How many: which ones they are does not matter. */
+/* How many types there are: which ones does not matter. */
 static uint32_t get_layout_types(struct xdr_reader *r)
 {
     uint32_t count = xdr_get_u32(r);
@@ -407,7 +407,7 @@ static void get_attribute(struct xdr_reader *r, unsigned attribute, struct nfs4_
     case NFS4_ATTR_FS_LAYOUT_TYPES:
         a->layouts = get_layout_types(r);
         break;
-    default: /* of a length that nobody knows */
+    default: /* its length is not known */
         xdr_reader_fail(r);
     }
 }
@@ -461,7 +461,7 @@ void nfs4_get_set(struct xdr_reader *r)
     get_bitmap(r, UINT64_MAX);
 }
 
-/* An ACE of a delegation: type, flag, mask, and who. */
+/* An ACE of a delegation: type, flag, mask, and a name. */
 static void skip_ace(struct xdr_reader *r)
 {
     uint32_t length;
@@ -478,7 +478,7 @@ static void skip_delegation(struct xdr_reader *r)
         xdr_get_room(r, NFS4_STATEID);
         xdr_get_bool(r); /* recalled at once */
         if (type == WRITE) {
-            xdr_get_u32(r); /* the limit: a size, or two words: 8 bytes each */
+            xdr_get_u32(r); /* the limit: a size, or two words; 8 bytes each */
             xdr_get_room(r, 8);
         }
         skip_ace(r);
