@@ -167,7 +167,7 @@ void async_requests_answered(struct rpc_call *call)
 static ssize_t write_again(struct async_request *request)
 {
     struct ledger_ending ending;
-    int result = file_write_alone(&request->write, &ending);
+    int result = durable_write_alone(&request->write, &ending);
     return io_write_end(request->open, &request->write, result, &ending);
 }
 

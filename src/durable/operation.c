@@ -79,8 +79,8 @@ int durable_write_settle(struct durable_write *write, const struct rpc_call *cal
 
 /* Neither of the next is inlined: each has a large frame, and a handler of a signal, in which this
  * may run, a small stack. */
-__attribute__((noinline)) int file_write_alone(struct durable_write *write,
-                                               struct ledger_ending *ending)
+__attribute__((noinline)) int durable_write_alone(struct durable_write *write,
+                                                  struct ledger_ending *ending)
 {
     struct file_target *to = write->to;
     struct iovec kept[LEDGER_WRITE_VECTORS];
@@ -111,5 +111,5 @@ int durable_write_now(struct durable_write *write, struct ledger_ending *ending)
     write->taken = 0;
     write->epoch = ledger_file_asking(write->to->entry);
     int result = durable_write_fits(write) ? once(write, ending) : DURABLE_WRITE_TROUBLED;
-    return result == DURABLE_WRITE_TROUBLED ? file_write_alone(write, ending) : result;
+    return result == DURABLE_WRITE_TROUBLED ? durable_write_alone(write, ending) : result;
 }

@@ -37,7 +37,7 @@ static inline struct ledger_beginning durable_write_beginning(struct durable_wri
 
 /* What a write may come to, beside -errno and the verdicts of the ledger. */
 enum durable_verdict {
-    DURABLE_WRITE_TROUBLED = 1 /* one answer does not settle it: file_write_alone() */
+    DURABLE_WRITE_TROUBLED = 1 /* one answer does not settle it: durable_write_alone() */
 };
 
 /* The bytes that are sent: what may have to be sent again is in the ledger. */
@@ -65,7 +65,7 @@ int durable_write_settle(struct durable_write *write, const struct rpc_call *cal
                          struct ledger_ending *ending);
 /* Sends it, from the start, with all that it may need: several calls, short answers, JUKEBOX,
  * another handle. 0 or -errno, with an ending. */
-int file_write_alone(struct durable_write *write, struct ledger_ending *ending);
+int durable_write_alone(struct durable_write *write, struct ledger_ending *ending);
 /* Sends it and waits, by one call if that will do. 0 or -errno, with an ending. */
 int durable_write_now(struct durable_write *write, struct ledger_ending *ending);
 

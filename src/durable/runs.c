@@ -27,7 +27,7 @@ static void finish(struct durable_runs *source, struct way *way)
         result = durable_write_settle(write, &way->call, &ending);
     }
     if (result == DURABLE_WRITE_TROUBLED)
-        result = file_write_alone(write, &ending);
+        result = durable_write_alone(write, &ending);
     source->end(source, &way->run, result, &ending);
 }
 
