@@ -194,6 +194,14 @@ void file_fact_address_is(const struct conf_server *conf, const struct conf_path
     put(&key, &kept, sizeof(kept));
 }
 
+void file_fact_address_forget(const struct conf_server *conf, const struct conf_path *path)
+{
+    struct key key;
+    address_key(&key, conf, path);
+    if (key.size <= sizeof(key.bytes))
+        run_fact_forget(key.bytes, key.size);
+}
+
 /* ---- directories ---- */
 
 static void directory_key(struct key *key, struct file_mount *mount, const struct rpc_auth *auth,

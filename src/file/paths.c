@@ -391,8 +391,8 @@ int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact
         /* What is proven at one address is not so at another, where this process has the server. */
         bool there = file_address_is_used(server, path, peer);
         root->proven = root->proven && there;
-        if (there)
-            file_address_is(server->conf, path, peer);
+        root->path = there ? path : NULL;
+        root->peer = *peer;
     }
     sys_free(addresses);
     return result;
