@@ -331,8 +331,8 @@ static void give_up(struct ledger_file *file, const char *path, int result)
 }
 
 /* A file of the registry with the number of one that the kernel is to write. 0, or -EIO: it must
- * not. */
-static int claim(struct ledger_file *file, const char *path)
+ * not. See file_world_claim(). */
+static int claim(struct ledger_file *file, const char *path, bool in_use)
 {
     const struct rpc_auth *auth = NULL;
     struct file_mount *own = file_mount_of_device(file->key.device), *mount = NULL;
@@ -348,12 +348,12 @@ static int claim(struct ledger_file *file, const char *path)
     bool elsewhere = abroad || !sys_network_is_home() ||
                      (own && own->server->net && is_for_others(own->server->net, result));
     bool unasked = !elsewhere && !mount && ledger_file_dirty(file) > 0;
-    if (!elsewhere && !unasked) {
+    if (elsewhere && await_from_abroad(file, file_world_abroad_ms) == 0)
+        return 0;
+    if (in_use || (!elsewhere && !unasked)) {
         give_up(file, path, result);
         return 0;
     }
-    if (elsewhere && await_from_abroad(file, file_world_abroad_ms) == 0)
-        return 0;
     log_error("%s: it cannot be opened for writing %s: %llu bytes that other processes wrote are "
               "not committed",
               path, unasked ? "while its server cannot be asked" : "in this network namespace",
@@ -361,7 +361,7 @@ static int claim(struct ledger_file *file, const char *path)
     return -EIO;
 }
 
-int file_world_claim(const struct stat *status, const char *path, const char *reason)
+int file_world_claim(const struct stat *status, const char *path, const char *reason, bool in_use)
 {
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     file_registry_look();
@@ -375,7 +375,7 @@ int file_world_claim(const struct stat *status, const char *path, const char *re
         tell_others(status->st_dev, status->st_ino, path);
     while (open && ledger_file_find(&key, &cursor, &file)) {
         ledger_world_leave(&file, pinned);
-        if (claim(&file, path) != 0)
+        if (claim(&file, path, in_use) != 0)
             refused = -EIO;
     }
     return refused;
@@ -391,7 +391,9 @@ void file_shared_map(int fd)
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)
         return;
-    (void)file_world_claim(&status, path, "mmap"); /* who can write by it has opened it so */
+    int flags = sys_fcntl(fd, F_GETFL, 0);
+    bool writes = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+    (void)file_world_claim(&status, path, "mmap", writes);
     file_pages_fresh(mount, NULL, fd);
 }
 

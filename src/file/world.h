@@ -19,9 +19,10 @@ int file_inode_follow(struct file_inode *inode);
  * A descriptor that can write the file stays with the kernel, though it may never have been proven
  * which one it is on the server: all files with its number go to the kernel's world, and no process
  * adopts one of them as long as this one lives. 0; -EIO: it must not be used, as data of others is
- * not sent, and this process is abroad.
+ * not sent, and this process is abroad, or cannot ask the server. `in_use`: it cannot be refused;
+ * then that data is given up, as it would undo what the kernel writes, and its writers are told.
  */
-int file_world_claim(const struct stat *status, const char *path, const char *reason);
+int file_world_claim(const struct stat *status, const char *path, const char *reason, bool in_use);
 /* For a process that cannot use the registry: waits until the server has what others wrote, or says
  * that it has not. */
 void file_world_await_others(dev_t device, ino_t number, const char *path);

@@ -278,6 +278,38 @@ ABROAD_TEST(what_is_not_committed_keeps_a_child_from_the_kernel, NOW)
     disk_expect("f", BYTES, 0, 2);
 }
 
+static void is_given_it(int unused)
+{
+    char path[SCENE_PATH];
+    uint8_t data[BYTES];
+    (void)unused;
+    go_abroad();
+    file_world_abroad_ms = 100;
+    scene_file_path(path, "f");
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    sys_critical_enter();
+    file_received(fd, O_WRONLY, NULL);
+    sys_critical_leave();
+    CHECK(!file_is_managed(fd));
+    data_fill(data, BYTES, BYTES, 3);
+    CHECK_EQUAL(pwrite(fd, data, BYTES, BYTES), BYTES);
+}
+
+/* It cannot be refused: what its writes would be undone by is lost, and that is said. */
+ABROAD_TEST(what_a_descriptor_that_came_writes_is_not_written_over, BEHIND)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    server_hold(NFS3_PROC_WRITE);
+    engine_put(fd, BYTES, 0, 2);
+    server_wait_held(1);
+    engine_put(fd, BYTES, BYTES, 2); /* while the sender waits for an answer */
+    run_child(is_given_it, fd);
+    server_release();
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    disk_expect("f", BYTES, BYTES, 3);
+}
+
 static void finds_a_loss(int fd)
 {
     struct file_open *open = engine_begin(fd);
