@@ -28,12 +28,11 @@
 #include "sys/sys.h"
 
 enum {
-    OTHERS_MS = 100,     /* for calls of processes that cannot be asked */
-    COMMITTED_MS = 5000, /* for who can commit where this process cannot */
-    DIRTY_MS = 10000     /* for who can send where this process cannot */
+    OTHERS_MS = 100, /* for calls of processes that cannot be asked */
+    DIRTY_MS = 10000 /* for who can send where this process cannot */
 };
 
-unsigned file_world_abroad_ms = 3000;
+unsigned file_world_abroad_ms = 3000, file_world_unasked_ms = 5000;
 
 static const char other_process[] = "another process uses the kernel for it";
 
@@ -308,7 +307,8 @@ static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
         file_async_attend_all(); /* the writes in flight may be those of this process */
         ledger_file_await_writes(file);
     }
-    for (int i = 0; i < COMMITTED_MS && !auth && ledger_file_uncommitted(file) > 0; i += 10)
+    for (unsigned i = 0; i < file_world_unasked_ms && !auth && ledger_file_uncommitted(file) > 0;
+         i += 10)
         sys_nanosleep_ms(10);
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
@@ -336,18 +336,18 @@ static int claim(struct ledger_file *file, const char *path, bool in_use)
 {
     const struct rpc_auth *auth = NULL;
     struct file_mount *own = file_mount_of_device(file->key.device), *mount = NULL;
-    bool abroad = own && file_mount_is_abroad(own);
+    bool abroad = own && file_mount_is_abroad(own), unasked = false;
     int result = -ENONET;
     if (!abroad) {
         if (ledger_file_uncommitted(file) > 0)
-            mount = file_commit_mount(file, &auth);
+            mount = file_commit_mount(file, &auth, &unasked);
         result = finish_way(mount, auth, file);
     }
     if (result == 0)
         return 0;
     bool elsewhere = abroad || !sys_network_is_home() ||
                      (own && own->server->net && is_for_others(own->server->net, result));
-    bool unasked = !elsewhere && !mount && ledger_file_dirty(file) > 0;
+    unasked = unasked && !elsewhere && !mount && ledger_file_dirty(file) > 0;
     if (elsewhere && await_from_abroad(file, file_world_abroad_ms) == 0)
         return 0;
     if (in_use || (!elsewhere && !unasked)) {

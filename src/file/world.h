@@ -4,9 +4,9 @@
 
 #include "file/inode.h"
 
-/* How long who is abroad (net_server_is_abroad()) waits until others have sent and committed what
- * they wrote. Tests change it. */
-extern unsigned file_world_abroad_ms;
+/* How long who is abroad (net_server_is_abroad()), or cannot ask the server, waits until others have
+ * sent and committed what they wrote. Tests change it. */
+extern unsigned file_world_abroad_ms, file_world_unasked_ms;
 
 /* Moves the file to the kernel's world: see file_demote(). The caller is not between enter and
  * leave. -ENONET: it stays here, as this process is abroad (net_server_is_abroad()) and others have
