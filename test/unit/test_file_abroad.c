@@ -256,6 +256,20 @@ ABROAD_TEST(a_call_that_failed_abroad_is_left_to_the_kernel, NOW)
     engine_end(open);
 }
 
+/* The server has carried it out, and its answer is lost. */
+ABROAD_TEST(an_append_that_was_sent_is_not_made_once_more_by_the_kernel, NOW)
+{
+    char byte = 0;
+    int fd = engine_adopt("f", O_WRONLY | O_APPEND | O_DSYNC);
+    go_abroad();
+    atomic_store(&scene.control->drop_after[NFS3_PROC_WRITE], 1);
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
+    CHECK(!file_is_managed(fd));
+    CHECK_EQUAL(disk_size("f"), BYTES + 1);
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), 1);
+    CHECK_EQUAL(disk_size("f"), BYTES + 2);
+}
+
 /* ---- what only others can do ---- */
 
 static void is_told_it_cannot(int fd)
