@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "file/facts.h"
 #include "host_test.h"
 #include "net/pool.h"
+#include "sys/proc.h"
 
 static _Atomic unsigned asked, answered;
 static _Atomic bool slow, silent;
@@ -140,6 +142,24 @@ UNIT_TEST(it_is_not_while_the_resolver_does_not_answer)
     atomic_store(&silent, true);
     assert_int_equal(expect_first(false, "192.0.2.9"), 1);
     atomic_store(&silent, false);
+}
+
+static int is_remembered_elsewhere(void *unused)
+{
+    struct sockaddr_storage peer;
+    (void)unused;
+    must(unshare(CLONE_NEWNET) == 0);
+    sys_proc_keep();
+    return file_fact_of_address(&server, &remembered, &peer);
+}
+
+/* The name may lead to another address there. */
+UNIT_TEST(who_begins_in_another_network_namespace_has_his_own)
+{
+    if (geteuid() != 0)
+        return; /* only root may go there */
+    found_at("192.0.2.9");
+    assert_int_equal(run_child(is_remembered_elsewhere, NULL), 0);
 }
 
 /* ---- other ones ---- */
