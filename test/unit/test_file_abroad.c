@@ -461,6 +461,21 @@ ABROAD_TEST(a_request_in_flight_is_left_to_the_kernel_too, NOW)
     CHECK_EQUAL(jobs[0].result, FILE_KERNEL);
 }
 
+/* It would be written over by what is not committed. */
+ABROAD_TEST(a_request_with_a_stale_handle_is_not_left_to_the_kernel_too_early, NOW)
+{
+    int fd = lane_open(DISK);
+    engine_put(fd, BLOCK, 0, 2);
+    go_abroad();
+    file_world_abroad_ms = 100;
+    atomic_fetch_add(&scene.control->handles, 1);
+    job_write(&jobs[0], fd, BLOCK, BLOCK, 3);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, -EIO);
+    CHECK(file_is_managed(fd));
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);
