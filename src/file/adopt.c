@@ -477,7 +477,7 @@ static int opened(int fd, int flags, enum coming coming, const char *reason)
         log_debug("%s: adopted as descriptor %d", path, fd);
         /* Who left all files to the kernel meanwhile may not have seen this one. */
         const char *left = atomic_load(&file_left_to_kernel);
-        if (left)
+        while (left && file_is_managed(fd))
             (void)file_demote(fd, left);
         return 0;
     }

@@ -182,7 +182,10 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth, bool nam
     if (result == 0)
         return 0;
     if (is_for_others(net, result))
-        return drain_from_abroad(inode);
+        result = drain_from_abroad(inode);
+    /* Calls of who left all files to the kernel may pass us by: it goes there all the same. */
+    if (result == 0 || (result == -ENONET && !atomic_load(&file_left_to_kernel)))
+        return result;
     atomic_store(&inode->loss_due, true);
     uint64_t lost = ledger_file_forget(&inode->entry, true);
     ledger_world_arrived(&inode->entry);

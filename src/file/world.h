@@ -10,7 +10,8 @@ extern unsigned file_world_abroad_ms, file_world_unasked_ms;
 
 /* Moves the file to the kernel's world: see file_demote(). The caller is not between enter and
  * leave. -ENONET: it stays here, as this process is abroad (net_server_is_abroad()) and others have
- * not sent what they wrote; that would undo what the kernel writes. */
+ * not sent what they wrote; that would undo what the kernel writes. Not in a process that left all
+ * files to the kernel: there that data is given up. */
 int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
 /* Follows another process, which moved it there. Likewise. */
 int file_inode_follow(struct file_inode *inode);

@@ -362,6 +362,26 @@ ABROAD_TEST(a_file_without_a_name_that_stays_is_not_forgotten, NOW)
     run_child(stays_known, fd);
 }
 
+static void leaves_all_to_the_kernel(int fd)
+{
+    go_abroad();
+    file_world_abroad_ms = 100;
+    sys_critical_enter();
+    file_leave_to_kernel("test");
+    sys_critical_leave();
+    CHECK(!file_is_managed(fd));
+}
+
+/* Its writes pass us by: nothing can keep them from the file. */
+ABROAD_TEST(who_leaves_all_files_to_the_kernel_leaves_this_one_too, NOW)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BYTES, 0, 2);
+    run_child(leaves_all_to_the_kernel, fd);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK(!file_is_managed(fd));
+}
+
 /* ---- several threads ---- */
 
 static void *tries_to_write(void *fd)
