@@ -4,6 +4,7 @@
 #include <sys/ptrace.h>
 
 #include "async_scene.h"
+#include "file/fetched.h"
 #include "file/io.h"
 #include "file/world.h"
 #include "ledger/uncommitted.h"
@@ -224,6 +225,25 @@ ABROAD_TEST(no_thread_of_ours_begins_abroad, BEHIND)
     CHECK_EQUAL(pthread_join(thread, NULL), 0);
     engine_adopt("f", O_RDWR);
     CHECK(has_sender());
+}
+
+static void *opens_to_read_abroad(void *unused)
+{
+    go_abroad();
+    engine_adopt("f", O_RDONLY);
+    return unused;
+}
+
+ABROAD_TEST(another_thread_starts_the_one_that_reads_ahead, "read_ahead_max = 1048576;")
+{
+    pthread_t thread;
+    engine_adopt("f", O_WRONLY); /* it is not for this */
+    CHECK_EQUAL(pthread_create(&thread, NULL, opens_to_read_abroad, NULL), 0);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    struct file_open *open = engine_begin(engine_adopt("f", O_RDONLY));
+    open->ahead.all = file_fetched_new(open);
+    CHECK(open->ahead.all != NULL);
+    engine_end(open);
 }
 
 static void *finds_it_abroad(void *unused)
