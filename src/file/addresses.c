@@ -18,12 +18,19 @@ enum { FORK_WAITS_MS = 100 };
 
 /* ---- which addresses ---- */
 
-/* The first one becomes this, which need not be among them. */
-static void put_first(struct conf_addresses *found, const struct sockaddr_storage *peer)
+/* The place of an address among them; `count`: it is not. */
+static size_t place_of(const struct conf_addresses *found, const struct sockaddr_storage *peer)
 {
     size_t at = 0;
     while (at < found->count && !conf_address_equal(&found->peers[at], peer))
         at++;
+    return at;
+}
+
+/* The first one becomes this, which need not be among them. */
+static void put_first(struct conf_addresses *found, const struct sockaddr_storage *peer)
+{
+    size_t at = place_of(found, peer);
     if (at == CONF_ADDRESSES_MAX)
         at--; /* the last is left out */
     if (at == found->count)
@@ -90,22 +97,26 @@ static int remember(struct file_server *server, const struct conf_path *path,
     return 0;
 }
 
-/* As conf_path_addresses(), the one to be tried first at the head. *known: the server was there. */
-static int look_up(struct file_server *server, const struct conf_path *path,
-                   struct conf_addresses *found, bool *known, struct conf_diagnostics *d)
+/* As conf_path_addresses(), the one to be tried first at the head. `data`: see
+ * file_addresses_find(). */
+static int look_up(struct file_server *server, const struct conf_path *path, bool data,
+                   struct conf_addresses *found, struct conf_diagnostics *d)
 {
     struct sockaddr_storage peer;
     if (atomic_load(&resolver_lost) && file_address_is_name(path))
         return remember(server, path, found);
     int result = conf_path_addresses(path, found, d);
     bool local_known = path->local[0] == '\0' || found->local.ss_family != AF_UNSPEC;
-    if (!file_address_is_name(path) || !local_known ||
-        (!where_it_is(server, path, &peer) && !file_fact_of_address(server->conf, path, &peer)) ||
-        !fits(found, &peer))
+    if (!file_address_is_name(path) || !local_known)
         return result;
-    *known = true;
-    put_first(found, &peer); /* also if the resolver does not answer now */
-    if (file_fact_is_recent(server->conf, path, &peer, FILE_ADDRESS_LATELY_NS))
+    bool used = where_it_is(server, path, &peer);
+    if ((!used && !file_fact_of_address(server->conf, path, &peer)) || !fits(found, &peer))
+        return result;
+    /* Where others found it may be a copy by now; the resolver knows better, if it answers. */
+    if (result == 0 && !used && !data && place_of(found, &peer) == found->count)
+        return 0;
+    put_first(found, &peer);
+    if (data || file_fact_is_recent(server->conf, path, &peer, FILE_ADDRESS_LATELY_NS))
         found->count = 1;
     return 0;
 }
@@ -158,14 +169,15 @@ static int find_same(const struct file_addresses *addresses, size_t index)
     return -1;
 }
 
-static int find_path(struct file_server *server, size_t index, struct file_addresses *addresses)
+static int find_path(struct file_server *server, size_t index, bool data,
+                     struct file_addresses *addresses)
 {
     const struct conf_path *path = &server->conf->paths[index];
     struct net_address *address = &addresses->paths[index];
     struct conf_diagnostics d = {0};
     name_path(path, address);
     struct conf_addresses *found = &addresses->found[index];
-    int result = look_up(server, path, found, &addresses->known[index], &d);
+    int result = look_up(server, path, data, found, &d);
     if (result != 0 && d.count > 0)
         blame(server, index, d.list[0].at, "is not used: %s", d.list[0].text);
     conf_diagnostics_free(&d);
@@ -192,11 +204,11 @@ static int find_path(struct file_server *server, size_t index, struct file_addre
     return 0;
 }
 
-void file_addresses_find(struct file_server *server, struct file_addresses *addresses)
+void file_addresses_find(struct file_server *server, bool data, struct file_addresses *addresses)
 {
     memset(addresses, 0, sizeof(*addresses));
     for (size_t i = 0; i < server->conf->path_count; i++)
-        addresses->faults[i] = find_path(server, i, addresses);
+        addresses->faults[i] = find_path(server, i, data, addresses);
 }
 
 /* ---- another one ---- */

@@ -3,8 +3,9 @@
  * host. Inside src/file only.
  *
  * A name may have several addresses, and other ones later. All processes of a run directory use the
- * one over which the server was last found by that name, as long as it answers: two addresses may
- * be two servers, of which each has its own verifier, and knows its own sessions.
+ * one over which the server was last found by that name, as long as it answers and the resolver
+ * still gives it: two addresses may be two servers, of which each has its own verifier, and knows
+ * its own sessions.
  */
 #ifndef FILE_ADDRESSES_H
 #define FILE_ADDRESSES_H
@@ -16,16 +17,16 @@
 struct file_addresses {
     struct net_address paths[CONF_PATHS_MAX]; /* the one that is tried first; without a port */
     struct conf_addresses found[CONF_PATHS_MAX];
-    bool known[CONF_PATHS_MAX]; /* the server was last found there, by its name */
     int faults[CONF_PATHS_MAX]; /* 0, or why a path cannot be used: see below */
 };
 
 /*
  * Resolves the names of all paths, which may block, and finds those that cannot be used:
  * -EHOSTUNREACH (a name does not resolve), -EEXIST (the same as an earlier one), -EADDRNOTAVAIL
- * (its local is no address of this host, now). Each is said on the log once in the process.
+ * (its local is no address of this host, now). Each is said on the log once in the process. `data`:
+ * some that was written to the server is not committed, and must not be sent to another address.
  */
-void file_addresses_find(struct file_server *server, struct file_addresses *addresses);
+void file_addresses_find(struct file_server *server, bool data, struct file_addresses *addresses);
 
 /* Is that the address at which this process has the server by this path? */
 bool file_address_is_used(struct file_server *server, const struct conf_path *path,

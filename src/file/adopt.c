@@ -330,12 +330,12 @@ static void stays_with_kernel(struct file_mount *mount, const struct stat *statu
 }
 
 /* What must be done for the file when the kernel keeps a descriptor of it. 0, or -EIO: it must not.
- */
+ * `in_use`: see file_world_claim(). */
 static int leave_to_kernel(struct file_mount *mount, const struct stat *status, int fd, int flags,
-                           const char *path, const char *reason)
+                           const char *path, const char *reason, bool in_use)
 {
     if ((flags & O_ACCMODE) != O_RDONLY) {
-        int result = file_world_claim(status, path, reason);
+        int result = file_world_claim(status, path, reason, in_use);
         if (result != 0)
             return result;
     } else {
@@ -382,9 +382,12 @@ static struct file_inode *find_inode(const struct file_claim *claim, const struc
                        why);
 }
 
-/* `reason` not NULL: the file must stay with the kernel. `fresh`: the kernel has just opened it. 0,
- * or -EIO: nobody may use the descriptor. */
-static int opened(int fd, int flags, bool fresh, const char *reason)
+/* The kernel has just opened it; or is to serve it; or it came from another process, in use. */
+enum coming { OPENED, FOR_KERNEL, RECEIVED };
+
+/* `reason` not NULL: the file must stay with the kernel. 0, or -EIO: nobody may use the descriptor.
+ */
+static int opened(int fd, int flags, enum coming coming, const char *reason)
 {
     struct stat status;
     char path[PATH_MAX];
@@ -410,7 +413,7 @@ static int opened(int fd, int flags, bool fresh, const char *reason)
     if ((!reason || writes) && file_mount_contact(mount, &why) == 0 &&
         (claim.auth = file_auth_now(mount))) {
         why = reason;
-        inode = find_inode(&claim, &status, asked_ns, fresh, &proof, &why);
+        inode = find_inode(&claim, &status, asked_ns, coming == OPENED, &proof, &why);
         surprising = !inode && !reason && status.st_nlink > 0;
     }
     if (inode && reason)
@@ -425,12 +428,13 @@ static int opened(int fd, int flags, bool fresh, const char *reason)
         log_debug("%s: adopted as descriptor %d", path, fd);
         /* Who left all files to the kernel meanwhile may not have seen this one. */
         const char *left = atomic_load(&file_left_to_kernel);
-        if (left)
+        while (left && file_is_managed(fd))
             (void)file_demote(fd, left);
         return 0;
     }
     why = why ? why : "no memory";
-    int refused = shut ? -EIO : leave_to_kernel(mount, &status, fd, flags, path, why);
+    int refused =
+        shut ? -EIO : leave_to_kernel(mount, &status, fd, flags, path, why, coming == RECEIVED);
     if (inode)
         file_inode_release(inode);
     if (!shut)
@@ -445,17 +449,17 @@ static const char *reason_for_kernel(int fd)
 
 int file_opened(int fd, int flags)
 {
-    return opened(fd, flags, true, reason_for_kernel(fd));
+    return opened(fd, flags, OPENED, reason_for_kernel(fd));
 }
 
-void file_received(int fd, int flags)
+void file_received(int fd, int flags, const char *reason)
 {
-    opened(fd, flags & ~(O_CREAT | O_TRUNC), false, reason_for_kernel(fd));
+    opened(fd, flags & ~(O_CREAT | O_TRUNC), RECEIVED, reason ? reason : reason_for_kernel(fd));
 }
 
 int file_opened_for_kernel(int fd, int flags, const char *reason)
 {
-    return opened(fd, flags, false, reason);
+    return opened(fd, flags, FOR_KERNEL, reason);
 }
 
 /* ---- descriptors that came over exec ---- */
@@ -476,7 +480,7 @@ static void inherited_stream(int fd, int flags, const struct stat *status)
     struct file_mount *mount =
         file_path_of(fd, path) ? file_mount_find(status->st_dev, path) : NULL;
     if (mount)
-        leave_to_kernel(mount, status, fd, flags, path, "standard descriptor");
+        leave_to_kernel(mount, status, fd, flags, path, "standard descriptor", true);
 }
 
 void file_adopt_inherited(void)
@@ -505,7 +509,7 @@ void file_adopt_inherited(void)
             if (fd <= STDERR_FILENO) {
                 inherited_stream(fd, flags, &status);
             } else {
-                file_received(fd, flags);
+                file_received(fd, flags, NULL);
                 file_shared(fd);
             }
         }

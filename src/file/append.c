@@ -68,5 +68,7 @@ ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors,
     ledger_append_end(&inode->entry, &turn, result < (ssize_t)data.length);
     if (result > 0)
         file_written(open, fd, stable);
-    return file_finish_call(open, result);
+    result = file_finish_call(open, result);
+    /* The server may have carried it out: the kernel would append it once more. */
+    return result == FILE_KERNEL && data.unsettled ? -EIO : result;
 }

@@ -199,11 +199,11 @@ static bool call_again(struct file_request *request)
 /* This thread is in a call that uses the engine: see file_async_help(). */
 static __thread bool helping;
 
-/* This thread has no connection. The kernel has the file from now on, and the request with it. */
-static ssize_t hand_over(const struct file_request *request)
+/* The kernel has the file from now on, and the request with it. */
+static ssize_t hand_over(const struct file_request *request, const char *reason)
 {
     const struct file_open *open = request->open;
-    int result = file_upper.demote(open->inode, open->auth, reach_reason(REACH_ABROAD));
+    int result = file_upper.demote(open->inode, open->auth, reason);
     return result == -ENONET ? result : FILE_KERNEL;
 }
 
@@ -211,9 +211,10 @@ static void carry_out(struct file_request *request)
 {
     struct file_open *open = request->open;
     bool ahead = request->operation == FILE_READ_AHEAD;
+    const char *reason = NULL;
     ssize_t result = -EAGAIN;
     if (request->stranded) {
-        file_request_done(request, hand_over(request));
+        file_request_done(request, hand_over(request, request->stranded));
         return;
     }
     if (call_again(request))
@@ -224,19 +225,16 @@ static void carry_out(struct file_request *request)
         result =
             file_read_at(open, request->vectors, request->count, request->length, request->offset);
     file_inode_leave(open->inode);
-    if (!ahead && net_server_fails_abroad(open->inode->mount->server->net, result)) {
-        if (helping) { /* that would wait for this thread's own call */
-            request->stranded = true;
-            trouble(request);
-            return;
-        }
-        result = hand_over(request);
-    } else if (result == -ESTALE) {
-        if (!helping) /* likewise; it finds out by itself */
-            file_upper.demote(open->inode, open->auth, "stale handle");
-        result = FILE_KERNEL;
+    if (!ahead && net_server_fails_abroad(open->inode->mount->server->net, result))
+        reason = reach_reason(REACH_ABROAD); /* this thread has no connection */
+    else if (result == -ESTALE)
+        reason = "stale handle";
+    if (reason && helping) { /* that would wait for this thread's own call */
+        request->stranded = reason;
+        trouble(request);
+        return;
     }
-    file_request_done(request, result);
+    file_request_done(request, reason ? hand_over(request, reason) : result);
 }
 
 /* Which troubled requests a thread carries out: all, writes, or all of one file. */

@@ -57,7 +57,7 @@ struct file_request {
     /* owned by this room */
     struct file_lane *lane;
     size_t length;
-    bool stranded; /* its file is to be handed over, and then it to the kernel */
+    const char *stranded; /* why its file is to be handed over, and it to the kernel; NULL: not */
     enum nfs_stable stable;
     uint64_t epoch, replays;
     struct ledger_write write;

@@ -39,8 +39,9 @@ int file_commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
                       struct ledger_file *file);
 
 /* The mount of this process that a file of the registry is of, after its first contact, and whom to
- * ask as; NULL: none, or it cannot be used. */
-struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth);
+ * ask as; NULL: none, or, *unasked, one that it may be of cannot be used now. */
+struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth,
+                                     bool *unasked);
 /* COMMITs a file of the registry, on that mount. 0 or -errno as below; -EIO: there is none. */
 int file_commit_known(struct ledger_file *file);
 /* COMMITs all files that the key may name (ledger_file_find()). 0, or -errno of the first that

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "run/facts.h"
+#include "sys/proc.h"
 
 #define SECOND_NS     UINT64_C(1000000000)
 #define ROOT_NS       (600 * SECOND_NS)
@@ -152,12 +153,14 @@ void file_fact_root_forget(const struct file_mount *mount)
 
 /* ---- addresses ---- */
 
+/* A name may lead to another address in another network namespace, with a resolver of its own. */
 static void address_key(struct key *key, const struct conf_server *conf,
                         const struct conf_path *path)
 {
     key->size = 0;
     add_number(key, VERSION);
     add_number(key, ADDRESS);
+    add_number(key, sys_network_home());
     add_text(key, conf->name, strlen(conf->name));
     add_text(key, path->peer, strlen(path->peer));
     add_text(key, path->local, strlen(path->local));
@@ -192,6 +195,14 @@ void file_fact_address_is(const struct conf_server *conf, const struct conf_path
     net_address_set_port(&kept, 0);
     address_key(&key, conf, path);
     put(&key, &kept, sizeof(kept));
+}
+
+void file_fact_address_forget(const struct conf_server *conf, const struct conf_path *path)
+{
+    struct key key;
+    address_key(&key, conf, path);
+    if (key.size <= sizeof(key.bytes))
+        run_fact_forget(key.bytes, key.size);
 }
 
 /* ---- directories ---- */

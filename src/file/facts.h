@@ -33,6 +33,8 @@ bool file_fact_is_recent(const struct conf_server *conf, const struct conf_path 
                          const struct sockaddr_storage *peer, uint64_t age_ns);
 void file_fact_address_is(const struct conf_server *conf, const struct conf_path *path,
                           const struct sockaddr_storage *peer);
+/* Another directory was found there. */
+void file_fact_address_forget(const struct conf_server *conf, const struct conf_path *path);
 
 /* The handle of a directory below a mount's root, by its path relative to it. As with those that a
  * process remembers itself, the file that is found in it must be proven. */

@@ -159,8 +159,7 @@ static bool look_after_all(void)
  * other need not wake it for each, and gets the memory of the one before.
  */
 static struct {
-    _Atomic bool tried;
-    bool started; /* all_lock */
+    _Atomic bool started; /* changed under all_lock */
     _Atomic bool awake;
     _Atomic uint32_t kicks; /* futex */
 } minder;
@@ -203,7 +202,7 @@ struct file_fetched *file_fetched_new(struct file_open *open)
         fetched = NULL;
     }
     pthread_mutex_lock(&all_lock);
-    bool started = minder.started;
+    bool started = atomic_load(&minder.started);
     if (fetched && started) {
         fetched->open = open;
         fetched->next = all;
@@ -243,11 +242,11 @@ void file_ahead_allow(struct file_open *open, int flags)
 
 void file_ahead_prepare(int flags)
 {
-    if (!allows(flags) || atomic_load_explicit(&minder.tried, memory_order_relaxed))
+    if (!allows(flags) || atomic_load_explicit(&minder.started, memory_order_relaxed))
         return;
     pthread_mutex_lock(&all_lock);
-    if (!atomic_exchange(&minder.tried, true))
-        minder.started = sys_thread_start(mind, NULL, "reading ahead");
+    if (!atomic_load(&minder.started)) /* it may be that this thread cannot do so, and others can */
+        atomic_store(&minder.started, sys_thread_start(mind, NULL, "reading ahead"));
     pthread_mutex_unlock(&all_lock);
 }
 
@@ -301,8 +300,7 @@ void file_ahead_fork_child(void)
 {
     pthread_mutex_init(&all_lock, NULL);
     all = NULL;
-    atomic_store(&minder.tried, false); /* until the next open there is none */
-    minder.started = false;
+    atomic_store(&minder.started, false); /* until the next open there is none */
     atomic_store(&minder.awake, false);
     for (int fd = 0; fd < file_table_limit(); fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);

@@ -114,8 +114,9 @@ void file_user_changed(void);
  */
 int file_opened(int fd, int flags);
 
-/* The same for a descriptor that came from another process, or over exec: it was opened before. */
-void file_received(int fd, int flags);
+/* The same for a descriptor that came from another process, or over exec: it was opened before, and
+ * is not refused. `reason` not NULL: it must stay with the kernel. */
+void file_received(int fd, int flags, const char *reason);
 
 /* Like file_opened(), for a descriptor that must stay with the kernel, e.g. fopen(): `reason` is
  * recorded. If it can write the file that moves to the kernel's world, as by file_demote(). 0, or

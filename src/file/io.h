@@ -37,10 +37,11 @@ struct file_piece {
     size_t length;
     bool only_extends; /* only if the file ends where the piece begins, or before */
     bool appends;      /* the caller has the turn */
-    size_t taken;      /* result of one that appends and failed: the server has its beginning */
+    size_t taken;      /* result of one that appends and failed: the server has its beginning; */
+    bool unsettled;    /* or it may have all of it, or get it yet */
 };
 /* Writes all of it, between enter and leave. Returns its length, less if an error came after some
- * bytes, or -errno. `taken` changes. */
+ * bytes, or -errno. `taken` and `unsettled` change. */
 ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t offset,
                       enum nfs_stable stable);
 

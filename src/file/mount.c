@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "file/addresses.h"
 #include "file/facts.h"
 #include "file/inode.h"
 #include "ledger/cache.h"
@@ -198,6 +199,10 @@ static int contact(struct file_mount *mount)
         return -ENOMEM;
     known = known && same_handle(&fact.root, &root.fh);
     result = ask_root(mount, auth, known, &fact, &root);
+    if (root.path && result == 0)
+        file_address_is(mount->server->conf, root.path, &root.peer);
+    else if (root.path && result == -EXDEV)
+        file_fact_address_forget(mount->server->conf, root.path);
     if (result != 0)
         return result;
     file_mount_set_root(mount, &root.fh, &root.attr, root.asked_ns);

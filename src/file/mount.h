@@ -224,6 +224,9 @@ struct file_root {
     bool proven;          /* to be the directory at the mount point; then */
     struct nfs_attr attr; /* what the server said of it, */
     uint64_t asked_ns;    /* when it was asked at this time */
+    /* Where this process has the server, if that said so; path NULL: it was another address. */
+    const struct conf_path *path;
+    struct sockaddr_storage peer;
 };
 
 /*

@@ -338,19 +338,18 @@ static int mount_by_handle(struct file_mount *mount, const struct file_root_fact
 
 /* What is not committed would be sent to another address as well, of what may be a copy: who comes
  * anew looks for the server where it was. */
-static void stay_with_data(const struct file_mount *mount, struct file_addresses *addresses)
+static bool has_data(const struct file_server *server)
 {
-    uint32_t cursor = 0;
-    struct ledger_file file;
-    bool several = false, data = false;
-    for (size_t i = 0; i < mount->server->conf->path_count; i++)
-        several = several || (addresses->known[i] && addresses->found[i].count > 1);
-    while (several && !data && ledger_uncommitted_next(&cursor, mount->registry_key, false, &file))
-        data = file.key.device == mount->device;
-    for (size_t i = 0; i < mount->server->conf->path_count && data; i++) {
-        if (addresses->known[i])
-            addresses->found[i].count = 1;
+    bool data = false;
+    for (unsigned i = 0; i < file_mount_count() && !data; i++) {
+        const struct file_mount *mount = file_mount_at(i);
+        uint32_t cursor = 0;
+        struct ledger_file file;
+        while (mount->server == server && !data &&
+               ledger_uncommitted_next(&cursor, mount->registry_key, false, &file))
+            data = file.key.device == mount->device;
     }
+    return data;
 }
 
 static bool has_net(struct file_server *server)
@@ -371,8 +370,7 @@ int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact
     *root = (struct file_root){.told = false};
     if (!addresses)
         return -ENOMEM;
-    file_addresses_find(server, addresses);
-    stay_with_data(mount, addresses);
+    file_addresses_find(server, has_data(server), addresses);
     mount->why = reach_why_path(addresses->faults[0]);
     attempt_begin(&attempt, server, addresses);
     int result = addresses->faults[0];
@@ -393,8 +391,8 @@ int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact
         /* What is proven at one address is not so at another, where this process has the server. */
         bool there = file_address_is_used(server, path, peer);
         root->proven = root->proven && there;
-        if (there)
-            file_address_is(server->conf, path, peer);
+        root->path = there ? path : NULL;
+        root->peer = *peer;
     }
     sys_free(addresses);
     return result;

@@ -260,7 +260,7 @@ static void submit(struct batch *batch, struct file_request *request)
     struct file_open *open = request->open;
     struct file_inode *inode = open->inode;
     request->lane = batch->lane;
-    request->stranded = false;
+    request->stranded = NULL;
     if (request->operation == FILE_SYNC) {
         submit_synchronous(batch, request);
         return;

@@ -33,17 +33,28 @@ static bool is_of(struct file_mount *mount, const struct ledger_file *file)
             file->key.root == file_registry_key(mount->device, 0, mount, &none).root);
 }
 
-struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth)
+/* 0 with the credential, or -errno. */
+static int ask_mount(struct file_mount *mount, const struct rpc_auth **auth)
 {
     const char *reason;
+    if (ledger_registry_was_gone() && atomic_load(&mount->state) != FILE_MOUNT_READY)
+        return -EHOSTDOWN;
+    *auth = file_auth_now(mount);
+    return *auth ? file_mount_contact(mount, &reason) : -ENOMEM;
+}
+
+struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth,
+                                     bool *unasked)
+{
+    *unasked = false;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
-        if (!may_be_of(mount, file) || file_mount_is_past(mount) ||
-            (ledger_registry_was_gone() && atomic_load(&mount->state) != FILE_MOUNT_READY))
+        if (!may_be_of(mount, file) || file_mount_is_past(mount))
             continue;
-        *auth = file_auth_now(mount);
-        if (*auth && file_mount_contact(mount, &reason) == 0 && is_of(mount, file))
+        int result = ask_mount(mount, auth);
+        if (result == 0 && is_of(mount, file))
             return mount;
+        *unasked = *unasked || (result != 0 && result != -EXDEV); /* it said that it is another */
     }
     *auth = NULL;
     return NULL;
@@ -52,7 +63,8 @@ struct file_mount *file_commit_mount(const struct ledger_file *file, const struc
 int file_commit_known(struct ledger_file *file)
 {
     const struct rpc_auth *auth;
-    struct file_mount *mount = file_commit_mount(file, &auth);
+    bool unasked;
+    struct file_mount *mount = file_commit_mount(file, &auth, &unasked);
     int result = mount ? file_commit_entry(mount, auth, file) : -EIO; /* nobody here can */
     return result == -ESTALE ? -EIO : (int)file_posix_error(result);
 }

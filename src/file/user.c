@@ -19,8 +19,8 @@
 static void hand_over(struct file_inode *inode, void *reason)
 {
     const struct rpc_auth *auth = file_inode_auth(inode);
-    if (auth && !atomic_load(&inode->demoted))
-        file_inode_demote(inode, auth, reason);
+    while (auth && file_inode_demote(inode, auth, reason) == -ENONET)
+        ; /* another thread began it before, and it was undone */
 }
 
 /* What could not be committed stays in the ledger that this process leaves: fsync cannot vouch

@@ -28,12 +28,11 @@
 #include "sys/sys.h"
 
 enum {
-    OTHERS_MS = 100,     /* for calls of processes that cannot be asked */
-    COMMITTED_MS = 5000, /* for who can commit where this process cannot */
-    DIRTY_MS = 10000     /* for who can send where this process cannot */
+    OTHERS_MS = 100, /* for calls of processes that cannot be asked */
+    DIRTY_MS = 10000 /* for who can send where this process cannot */
 };
 
-unsigned file_world_abroad_ms = 3000;
+unsigned file_world_abroad_ms = 3000, file_world_unasked_ms = 5000;
 
 static const char other_process[] = "another process uses the kernel for it";
 
@@ -183,7 +182,10 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth, bool nam
     if (result == 0)
         return 0;
     if (is_for_others(net, result))
-        return drain_from_abroad(inode);
+        result = drain_from_abroad(inode);
+    /* Calls of who left all files to the kernel may pass us by: it goes there all the same. */
+    if (result == 0 || (result == -ENONET && !atomic_load(&file_left_to_kernel)))
+        return result;
     atomic_store(&inode->loss_due, true);
     uint64_t lost = ledger_file_forget(&inode->entry, true);
     ledger_world_arrived(&inode->entry);
@@ -308,7 +310,8 @@ static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
         file_async_attend_all(); /* the writes in flight may be those of this process */
         ledger_file_await_writes(file);
     }
-    for (int i = 0; i < COMMITTED_MS && !auth && ledger_file_uncommitted(file) > 0; i += 10)
+    for (unsigned i = 0; i < file_world_unasked_ms && !auth && ledger_file_uncommitted(file) > 0;
+         i += 10)
         sys_nanosleep_ms(10);
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
@@ -331,29 +334,29 @@ static void give_up(struct ledger_file *file, const char *path, int result)
 }
 
 /* A file of the registry with the number of one that the kernel is to write. 0, or -EIO: it must
- * not. */
-static int claim(struct ledger_file *file, const char *path)
+ * not. See file_world_claim(). */
+static int claim(struct ledger_file *file, const char *path, bool in_use)
 {
     const struct rpc_auth *auth = NULL;
     struct file_mount *own = file_mount_of_device(file->key.device), *mount = NULL;
-    bool abroad = own && file_mount_is_abroad(own);
+    bool abroad = own && file_mount_is_abroad(own), unasked = false;
     int result = -ENONET;
     if (!abroad) {
         if (ledger_file_uncommitted(file) > 0)
-            mount = file_commit_mount(file, &auth);
+            mount = file_commit_mount(file, &auth, &unasked);
         result = finish_way(mount, auth, file);
     }
     if (result == 0)
         return 0;
     bool elsewhere = abroad || !sys_network_is_home() ||
                      (own && own->server->net && is_for_others(own->server->net, result));
-    bool unasked = !elsewhere && !mount && ledger_file_dirty(file) > 0;
-    if (!elsewhere && !unasked) {
+    unasked = unasked && !elsewhere && !mount && ledger_file_dirty(file) > 0;
+    if (elsewhere && await_from_abroad(file, file_world_abroad_ms) == 0)
+        return 0;
+    if (in_use || (!elsewhere && !unasked)) {
         give_up(file, path, result);
         return 0;
     }
-    if (elsewhere && await_from_abroad(file, file_world_abroad_ms) == 0)
-        return 0;
     log_error("%s: it cannot be opened for writing %s: %llu bytes that other processes wrote are "
               "not committed",
               path, unasked ? "while its server cannot be asked" : "in this network namespace",
@@ -361,7 +364,7 @@ static int claim(struct ledger_file *file, const char *path)
     return -EIO;
 }
 
-int file_world_claim(const struct stat *status, const char *path, const char *reason)
+int file_world_claim(const struct stat *status, const char *path, const char *reason, bool in_use)
 {
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     file_registry_look();
@@ -375,7 +378,7 @@ int file_world_claim(const struct stat *status, const char *path, const char *re
         tell_others(status->st_dev, status->st_ino, path);
     while (open && ledger_file_find(&key, &cursor, &file)) {
         ledger_world_leave(&file, pinned);
-        if (claim(&file, path) != 0)
+        if (claim(&file, path, in_use) != 0)
             refused = -EIO;
     }
     return refused;
@@ -391,7 +394,9 @@ void file_shared_map(int fd)
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)
         return;
-    (void)file_world_claim(&status, path, "mmap"); /* who can write by it has opened it so */
+    int flags = sys_fcntl(fd, F_GETFL, 0);
+    bool writes = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+    (void)file_world_claim(&status, path, "mmap", writes);
     file_pages_fresh(mount, NULL, fd);
 }
 

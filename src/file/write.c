@@ -169,6 +169,7 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
     bool wait = false;
     int result;
     piece->taken = 0;
+    piece->unsettled = false;
     if (stable == NFS_UNSTABLE && file_behind_writes(open) && !piece->only_extends &&
         (result = file_behind_write(open, piece, offset)) <= 0) {
         if (result == 0)
@@ -193,6 +194,7 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
     uint64_t asked_ns = sys_now_ns();
     uint64_t epoch = ledger_file_asking(&inode->entry);
     result = file_write_send(open, &write, vectors, count, stable, &transfer);
+    piece->unsettled = result != 0 && write.unsettled;
     if (result != 0 && piece->appends && !write.unsettled && transfer.length < piece->length)
         piece->taken = transfer.length;
     result = file_write_conclude(open, &write, result, &transfer, asked_ns, epoch);
@@ -249,8 +251,8 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
 
 /* Not inlined: a write of one piece needs less stack. */
 __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
-                                                         const struct file_piece *all,
-                                                         uint64_t offset, enum nfs_stable stable)
+                                                         struct file_piece *all, uint64_t offset,
+                                                         enum nfs_stable stable)
 {
     struct iovec own[RPC_VECTORS_MAX];
     struct file_piece piece = {.appends = all->appends};
@@ -262,6 +264,7 @@ __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
             length = done + piece.taken; /* for which it has room: once more, to be sure of it */
             continue;
         }
+        all->unsettled = piece.unsettled;
         if (written < 0)
             return done > 0 && (all->appends || !file_is_for_kernel(written)) ? (ssize_t)done
                                                                               : written;

@@ -156,7 +156,7 @@ struct net_server {
     struct net_server_options options;
     _Atomic bool privileged;     /* the last connection came from a port below 1024 */
     _Atomic unsigned reconnects; /* connections that took the place of others */
-    _Atomic bool abroad;         /* a thread found it so: net_server_is_abroad() */
+    _Atomic bool abroad;         /* a thread found it so, or nobody looked since a fork */
     _Atomic bool elsewhere;      /* options.elsewhere() said so of the only path, which is down */
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];

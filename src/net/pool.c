@@ -588,5 +588,5 @@ void net_server_after_fork(struct net_server *server)
         atomic_store(&channel->outstanding_bytes, 0);
         channel->oldest_ns = 0;
     }
-    net_server_look_abroad(server);
+    atomic_store(&server->abroad, true); /* who uses it first looks: see net_server_is_abroad() */
 }

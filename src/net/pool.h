@@ -40,7 +40,7 @@ bool net_server_is_at_home(const struct net_server *server);
 /* It may not, and there is no connection to go on with. Asks the kernel if there is none. */
 bool net_server_look_abroad(struct net_server *server);
 /* The same, where calls go well in general: one load, if no thread was in want of a connection
- * since the last one was made. */
+ * since the last one was made, or since a fork() was looked at. */
 static inline bool net_server_is_abroad(struct net_server *server)
 {
     return __builtin_expect(atomic_load_explicit(&server->abroad, memory_order_relaxed), false) &&

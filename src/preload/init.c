@@ -231,10 +231,7 @@ PRELOAD_SLOW int preload_adopt(int fd, int flags)
 
 static int received(int fd, int flags)
 {
-    if (fd <= STDERR_FILENO)
-        (void)file_opened_for_kernel(fd, flags, standard);
-    else
-        file_received(fd, flags);
+    file_received(fd, flags, fd <= STDERR_FILENO ? standard : NULL);
     return 0;
 }
 

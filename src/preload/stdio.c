@@ -85,10 +85,21 @@ PRELOAD_EXPORT FILE *fopen(const char *path, const char *mode)
     return opened_stream(PRELOAD_REAL(fopen)(path, mode), mode);
 }
 
+/* Before libc closes it. 0, or -1 and errno: its data could not be committed. */
+static int leave_descriptor(int fd)
+{
+    if (preload_demote_stream(fd) == 0)
+        return 0;
+    int error = errno;
+    if (preload_managed(fd)) /* its number will be another file's */
+        preload_forget(fd);
+    return preload_fail(error);
+}
+
 PRELOAD_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     if (preload_active())
-        preload_demote_stream(fileno(stream));
+        leave_descriptor(fileno(stream));
     preload_opening(path ? AT_FDCWD : fileno(stream), path ? path : "", flags_of_mode(mode));
     return opened_stream(PRELOAD_REAL(freopen)(path, mode, stream), mode);
 }
@@ -110,7 +121,7 @@ PRELOAD_EXPORT int fclose(FILE *stream)
     int saved = errno;
     int fd = fileno(stream);
     errno = saved;
-    int demoted = preload_demote_stream(fd);
+    int demoted = leave_descriptor(fd);
     saved = errno;
     set_stream(fd, false);
     int result = PRELOAD_REAL(fclose)(stream);

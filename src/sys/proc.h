@@ -19,5 +19,7 @@ int sys_proc_stat(const char *name, struct stat *status);
 /* Does the calling thread make sockets in the network namespace in which the process began? True
  * where that is not known. Asks the kernel. */
 bool sys_network_is_home(void);
+/* The number of that; 0: it is not known. */
+ino_t sys_network_home(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <sys/ptrace.h>
 
 #include "async_scene.h"
+#include "file/fetched.h"
 #include "file/io.h"
 #include "file/world.h"
 #include "ledger/uncommitted.h"
@@ -226,6 +227,25 @@ ABROAD_TEST(no_thread_of_ours_begins_abroad, BEHIND)
     CHECK(has_sender());
 }
 
+static void *opens_to_read_abroad(void *unused)
+{
+    go_abroad();
+    engine_adopt("f", O_RDONLY);
+    return unused;
+}
+
+ABROAD_TEST(another_thread_starts_the_one_that_reads_ahead, "read_ahead_max = 1048576;")
+{
+    pthread_t thread;
+    engine_adopt("f", O_WRONLY); /* it is not for this */
+    CHECK_EQUAL(pthread_create(&thread, NULL, opens_to_read_abroad, NULL), 0);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    struct file_open *open = engine_begin(engine_adopt("f", O_RDONLY));
+    open->ahead.all = file_fetched_new(open);
+    CHECK(open->ahead.all != NULL);
+    engine_end(open);
+}
+
 static void *finds_it_abroad(void *unused)
 {
     go_abroad();
@@ -256,6 +276,20 @@ ABROAD_TEST(a_call_that_failed_abroad_is_left_to_the_kernel, NOW)
     engine_end(open);
 }
 
+/* The server has carried it out, and its answer is lost. */
+ABROAD_TEST(an_append_that_was_sent_is_not_made_once_more_by_the_kernel, NOW)
+{
+    char byte = 0;
+    int fd = engine_adopt("f", O_WRONLY | O_APPEND | O_DSYNC);
+    go_abroad();
+    atomic_store(&scene.control->drop_after[NFS3_PROC_WRITE], 1);
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
+    CHECK(!file_is_managed(fd));
+    CHECK_EQUAL(disk_size("f"), BYTES + 1);
+    CHECK_EQUAL(engine_write(fd, &byte, 1, 0), 1);
+    CHECK_EQUAL(disk_size("f"), BYTES + 2);
+}
+
 /* ---- what only others can do ---- */
 
 static void is_told_it_cannot(int fd)
@@ -276,6 +310,38 @@ ABROAD_TEST(what_is_not_committed_keeps_a_child_from_the_kernel, NOW)
     server_do(FILE_SERVER_LOSE_POWER);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", BYTES, 0, 2);
+}
+
+static void is_given_it(int unused)
+{
+    char path[SCENE_PATH];
+    uint8_t data[BYTES];
+    (void)unused;
+    go_abroad();
+    file_world_abroad_ms = 100;
+    scene_file_path(path, "f");
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    sys_critical_enter();
+    file_received(fd, O_WRONLY, NULL);
+    sys_critical_leave();
+    CHECK(!file_is_managed(fd));
+    data_fill(data, BYTES, BYTES, 3);
+    CHECK_EQUAL(pwrite(fd, data, BYTES, BYTES), BYTES);
+}
+
+/* It cannot be refused: what its writes would be undone by is lost, and that is said. */
+ABROAD_TEST(what_a_descriptor_that_came_writes_is_not_written_over, BEHIND)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    server_hold(NFS3_PROC_WRITE);
+    engine_put(fd, BYTES, 0, 2);
+    server_wait_held(1);
+    engine_put(fd, BYTES, BYTES, 2); /* while the sender waits for an answer */
+    run_child(is_given_it, fd);
+    server_release();
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    disk_expect("f", BYTES, BYTES, 3);
 }
 
 static void finds_a_loss(int fd)
@@ -314,6 +380,26 @@ ABROAD_TEST(a_file_without_a_name_that_stays_is_not_forgotten, NOW)
     CHECK_EQUAL(unlink(path), 0);
     go_abroad();
     run_child(stays_known, fd);
+}
+
+static void leaves_all_to_the_kernel(int fd)
+{
+    go_abroad();
+    file_world_abroad_ms = 100;
+    sys_critical_enter();
+    file_leave_to_kernel("test");
+    sys_critical_leave();
+    CHECK(!file_is_managed(fd));
+}
+
+/* Its writes pass us by: nothing can keep them from the file. */
+ABROAD_TEST(who_leaves_all_files_to_the_kernel_leaves_this_one_too, NOW)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BYTES, 0, 2);
+    run_child(leaves_all_to_the_kernel, fd);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK(!file_is_managed(fd));
 }
 
 /* ---- several threads ---- */
@@ -413,6 +499,21 @@ ABROAD_TEST(a_request_in_flight_is_left_to_the_kernel_too, NOW)
     CHECK(!file_is_managed(fd));
     wait_for_job(&jobs[0]);
     CHECK_EQUAL(jobs[0].result, FILE_KERNEL);
+}
+
+/* It would be written over by what is not committed. */
+ABROAD_TEST(a_request_with_a_stale_handle_is_not_left_to_the_kernel_too_early, NOW)
+{
+    int fd = lane_open(DISK);
+    engine_put(fd, BLOCK, 0, 2);
+    go_abroad();
+    file_world_abroad_ms = 100;
+    atomic_fetch_add(&scene.control->handles, 1);
+    job_write(&jobs[0], fd, BLOCK, BLOCK, 3);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, -EIO);
+    CHECK(file_is_managed(fd));
 }
 
 int main(void)

@@ -206,6 +206,36 @@ SCENE_TEST(a_server_that_cannot_prove_who_it_is_stays_at_its_address)
     scene_run(stays_at_its_address);
 }
 
+static bool is_remembered(void)
+{
+    struct sockaddr_storage peer;
+    const struct conf_server *conf = file_mount_at(0)->server->conf;
+    return file_fact_of_address(conf, &conf->paths[0], &peer);
+}
+
+static void remembers_it(void)
+{
+    contact_one();
+    CHECK(is_remembered());
+}
+
+static void finds_another_root(void)
+{
+    CHECK(!file_is_managed(engine_open("f", O_RDONLY)));
+    CHECK(!is_remembered());
+}
+
+/* Others would look there first. */
+SCENE_TEST(an_address_with_another_root_is_not_remembered)
+{
+    disk_make("f", SIZE, 1);
+    scene.nfstab = by_name;
+    scene_environment();
+    scene_run(remembers_it);
+    atomic_store(&scene.control->root_ctime_error, 5);
+    scene_run(finds_another_root);
+}
+
 /* ---- a server that does not answer ---- */
 
 static void opens_with_the_kernel(void)

@@ -2,6 +2,7 @@
  * set aside. src/file/stray.c. */
 #include <dirent.h>
 
+#include "file/world.h"
 #include "file_scene.h"
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
@@ -262,6 +263,47 @@ SCENE_TEST(what_may_yet_arrive_is_waited_for)
     server_release();
     scene_wait(pid);
     expect_nothing_aside();
+}
+
+static void opens_it_to_write(int expected)
+{
+    char path[SCENE_PATH];
+    file_world_unasked_ms = 0;
+    scene_file_path(path, "f");
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    sys_critical_enter();
+    CHECK_EQUAL(file_opened(fd, O_WRONLY), expected);
+    sys_critical_leave();
+    CHECK(!file_is_managed(fd));
+    close(fd);
+}
+
+static void may_not_write_it(void)
+{
+    opens_it_to_write(-EIO);
+}
+
+STRAY_TEST(nobody_writes_the_file_while_the_server_cannot_be_asked)
+{
+    server_fail(NFS3_PROC_GETATTR, 100, NFS3ERR_IO);
+    scene_run(may_not_write_it);
+    server_fail(NFS3_PROC_GETATTR, 0, 0);
+    scene_run(opens_other);
+    expect_block_2(1);
+    CHECK_EQUAL(strays(), 0);
+}
+
+static void may_write_it(void)
+{
+    opens_it_to_write(0);
+}
+
+STRAY_TEST(it_is_given_up_where_the_server_says_that_it_is_another)
+{
+    atomic_store(&scene.control->root_ctime_error, 5);
+    scene_run(may_write_it);
+    CHECK_EQUAL(scene_logged("are not at the server and are lost"), 1);
 }
 
 static void fsyncs(void)
