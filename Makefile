@@ -70,7 +70,7 @@ $(BUILD)/obj/%.o: %.c
 # The face defines what headers would redirect to checking functions.
 $(BUILD)/obj/src/preload/%.o: private override CFLAGS += -U_FORTIFY_SOURCE
 # What cmocka 2 calls deprecated is all that cmocka 1 has.
-$(BUILD)/obj/test/unit/%.o: private CPPFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
+$(BUILD)/obj/test/%.o: private CPPFLAGS += -iquote test/servers -iquote test/scenes -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 # Tests have scenes in their headers: with all of it inlined a compiler needs three times as long, and no test is faster.
 $(BUILD)/obj/test/unit/%.o: private override CFLAGS := $(CFLAGS:-O2=-Og)
 VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check/pid.o cmd/report/parts.o preload/version.o)
@@ -119,6 +119,7 @@ $(BUILD)/test/bench/%: test/bench/%.c
 
 # It looks into the registry.
 $(BUILD)/test/fault/hosts: PROGRAM_LIBS := -iquote src
+$(BUILD)/test/fault/sessionserver: PROGRAM_LIBS := -iquote test/servers
 $(BUILD)/test/fault/%: test/fault/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< -pthread -luring $(PROGRAM_LIBS)

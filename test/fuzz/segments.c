@@ -13,7 +13,7 @@
 #include "fuzz.h"
 #include "ledger/layout.h"
 #include "stats/read.h"
-#include "../unit/stats_segment.h"
+#include "stats_segment.h"
 #include "sys/sys.h"
 
 static char directory[] = "/dev/shm/dnfuzz.XXXXXX";
