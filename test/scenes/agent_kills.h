@@ -116,7 +116,7 @@ static inline void put_off(struct file_open *open)
 
 static const unsigned lives[] = {1, SHARED, 6}, dies[] = {2, 9, 11};
 
-static inline void put_blocks(int fd, const unsigned blocks[3])
+static inline void put_round(int fd, const unsigned blocks[3])
 {
     struct file_open *open = engine_begin(fd);
     engine_is_cared_for(open);
@@ -154,7 +154,7 @@ static inline void writes_and_lives(void)
         if (atomic_load(&scene.shared->steps[END]))
             return;
         alarm(SCENE_LIMIT_S);
-        put_blocks(fd, lives);
+        put_round(fd, lives);
         if (asks)
             make_owed(fd);
         tell_step(WROTE);
@@ -180,7 +180,7 @@ static inline void writes_and_dies(void)
     int fd = engine_adopt("f", O_RDWR);
     if (shares)
         await_step(WROTE, round_number);
-    put_blocks(fd, dies);
+    put_round(fd, dies);
     if (shares) /* into a record of the other */
         engine_put(fd, PIECE, PIECE_AT, round_number + 1);
     tell_step(DYING);

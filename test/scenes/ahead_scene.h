@@ -5,7 +5,7 @@
 #include "file_scene.h"
 
 enum {
-    BLOCK = 8192,
+    BLOCK = PAGE_BYTES,
     BLOCKS = 256,
     SIZE = BLOCK * BLOCKS,
     MINDED = 2 /* reads that find the minder at work, and are ordinary ones */
@@ -20,12 +20,6 @@ enum {
         scene_run(name##_engine);    \
     }                                \
     static void name##_engine(void)
-
-static inline void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
-{
-    for (unsigned i = from; i < from + count; i++)
-        engine_expect(fd, BLOCK, (off_t)i * BLOCK, version);
-}
 
 /* Bytes live for a second: what a slow machine reads after that it asks for again. */
 static inline bool in_time(uint64_t begun_ns)

@@ -4,8 +4,6 @@
 
 #include "append_scene.h"
 
-enum { PAGE_BYTES = 8192 };
-
 #define BEHIND_TEST(name)                                \
     static void name##_engine(void);                     \
     SCENE_TEST(name)                                     \
@@ -19,18 +17,6 @@ enum { PAGE_BYTES = 8192 };
 static inline unsigned writes(void)
 {
     return server_calls(NFS3_PROC_WRITE);
-}
-
-static inline void put_blocks(int fd, unsigned from, unsigned count, unsigned version)
-{
-    for (unsigned i = from; i < from + count; i++)
-        engine_put(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
-}
-
-static inline void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
-{
-    for (unsigned i = from; i < from + count; i++)
-        engine_expect(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
 }
 
 #endif

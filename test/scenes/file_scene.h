@@ -34,7 +34,7 @@
 
 /* test/lib/limit.c ends a program that hangs before that; this is for processes that it leaves, and
  * long enough for a machine of which it gets little. */
-enum { SCENE_LIMIT_S = 1200, SCENE_STEPS = 16, SCENE_PATH = 1024 };
+enum { SCENE_LIMIT_S = 1200, SCENE_STEPS = 16, SCENE_PATH = 1024, PAGE_BYTES = 8192 };
 
 struct scene_shared {
     struct file_control control;
@@ -502,6 +502,19 @@ static inline void engine_expect(int fd, size_t length, off_t offset, unsigned v
     CHECK_EQUAL(engine_read(fd, data, length, offset), length);
     CHECK(data_is(data, length, (uint64_t)offset, version));
     free(data);
+}
+
+/* Blocks of PAGE_BYTES. */
+static inline void put_blocks(int fd, unsigned from, unsigned count, unsigned version)
+{
+    for (unsigned i = from; i < from + count; i++)
+        engine_put(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
+}
+
+static inline void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
+{
+    for (unsigned i = from; i < from + count; i++)
+        engine_expect(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
 }
 
 /* What the kernel sees, which is what is left after a loss of power. */

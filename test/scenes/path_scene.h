@@ -36,7 +36,7 @@ static inline int probe(struct net_path *path, bool proven, int timeout_ms)
 }
 
 /* A process of its own would have one, too. */
-static inline void scene_client(unsigned connections, struct net_server **made)
+static inline void paths_client(unsigned connections, struct net_server **made)
 {
     struct net_address addresses[PATHS];
     for (unsigned i = 0; i < PATHS; i++) {
@@ -48,17 +48,17 @@ static inline void scene_client(unsigned connections, struct net_server **made)
     assert_int_equal(net_server_create(&options, addresses, PATHS, made), 0);
 }
 
-static inline void scene_start(const struct script *script, unsigned connections)
+static inline void paths_start(const struct script *script, unsigned connections)
 {
     for (unsigned i = 0; i < PATHS; i++) {
         servers[i] = server_start(script);
         probed[i] = 0;
         probes[i] = 0;
     }
-    scene_client(connections, &client);
+    paths_client(connections, &client);
 }
 
-static inline void scene_end(void)
+static inline void paths_end(void)
 {
     rpc_server_destroy(client);
     for (unsigned i = 0; i < PATHS; i++)
@@ -68,13 +68,13 @@ static inline void scene_end(void)
 static inline int setup(void **state)
 {
     watchdog_start(state);
-    scene_start(&(struct script){0}, 2);
+    paths_start(&(struct script){0}, 2);
     return 0;
 }
 
 static inline int teardown(void **state)
 {
-    scene_end();
+    paths_end();
     return watchdog_stop(state);
 }
 

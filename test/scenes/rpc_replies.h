@@ -57,7 +57,7 @@ static inline uint32_t random_next(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-static inline size_t random_below(uint64_t *seed, size_t limit)
+static inline size_t random_of(uint64_t *seed, size_t limit)
 {
     return random_next(seed) % limit;
 }
@@ -172,10 +172,10 @@ static inline void put_fragments(struct bytes *stream, const struct bytes *messa
 {
     size_t at = 0;
     for (;;) {
-        size_t take = random_below(seed, longest + 1);
+        size_t take = random_of(seed, longest + 1);
         if (take > message->length - at)
             take = message->length - at;
-        bool last = at + take == message->length && random_below(seed, 3) > 0;
+        bool last = at + take == message->length && random_of(seed, 3) > 0;
         put_word(stream, (last ? RPC_LAST_FRAGMENT : 0) | (uint32_t)take);
         put_bytes(stream, message->data + at, take);
         at += take;

@@ -83,11 +83,11 @@ static unsigned choose_expected(struct scene *scene, struct rpc_call *expected[R
     if (scene->only == ONLY_NEVER || (scene->only == ONLY_ALONE && count > 1))
         return 0;
     if (scene->only == ONLY_ANY && count > 1) {
-        unsigned i = random_below(&scene->seed, count), j = random_below(&scene->seed, count);
+        unsigned i = random_of(&scene->seed, count), j = random_of(&scene->seed, count);
         struct rpc_call *other = expected[i];
         expected[i] = expected[j];
         expected[j] = other;
-        count = 1 + random_below(&scene->seed, count);
+        count = 1 + random_of(&scene->seed, count);
     }
     unsigned payloads = 0; /* the run of calls that expect one */
     while (payloads < count && expected[payloads]->find_payload)
@@ -180,8 +180,8 @@ static size_t choose_certain(struct scene *scene, const struct expecting *e)
 {
     size_t all = e->call.destination_length, true_length = e->reply.payload.length;
     if (scene->certain == CERTAIN_ANY && all > 0) {
-        size_t lengths[] = {0, true_length, all, random_below(&scene->seed, all)};
-        return lengths[random_below(&scene->seed, 4)];
+        size_t lengths[] = {0, true_length, all, random_of(&scene->seed, all)};
+        return lengths[random_of(&scene->seed, 4)];
     }
     return scene->certain == CERTAIN_TRUE ? true_length : all;
 }

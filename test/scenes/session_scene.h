@@ -18,9 +18,9 @@
 
 enum { TIMEOUT_MS = 60000, BLOCK = 8192 };
 
-static struct nfs_client client;
+static struct nfs_client session_client;
 static struct rpc_auth auth;
-static const struct nfs_fh root = {1, {'r'}}, file = {1, {'f'}};
+static const struct nfs_fh root = {1, {'r'}}, session_file = {1, {'f'}};
 
 static inline int connect_client(void)
 {
@@ -28,49 +28,49 @@ static inline int connect_client(void)
     struct net_address address = {.peer_text = "127.0.0.1"};
     struct sockaddr_in *in = (struct sockaddr_in *)&address.peer;
     *in = (struct sockaddr_in){.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)server.port),
+                               .sin_port = htons((uint16_t)session_server.port),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
-    client = (struct nfs_client){.version = &nfs_version41,
-                                 .session = nfs4_session_new(NULL, NULL),
-                                 .auth = &auth,
-                                 .read_max = 2 * BLOCK,
-                                 .write_max = 2 * BLOCK,
-                                 .timeout_ms = TIMEOUT_MS};
-    assert_non_null(client.session);
-    return reach_over(&address, NET_PORT_ANY, 4, &tunables, &client.server);
+    session_client = (struct nfs_client){.version = &nfs_version41,
+                                         .session = nfs4_session_new(NULL, NULL),
+                                         .auth = &auth,
+                                         .read_max = 2 * BLOCK,
+                                         .write_max = 2 * BLOCK,
+                                         .timeout_ms = TIMEOUT_MS};
+    assert_non_null(session_client.session);
+    return reach_over(&address, NET_PORT_ANY, 4, &tunables, &session_client.server);
 }
 
-static inline int begin(void **unused)
+static inline int session_begin(void **unused)
 {
     (void)unused;
     log_set_level(LOG_LEVEL_ERROR);
-    server_start();
+    session_server_start();
     return connect_client();
 }
 
-static inline int end(void **unused)
+static inline int session_end(void **unused)
 {
     (void)unused;
-    rpc_server_destroy(client.server);
-    nfs4_open_forget(client.session);
-    sys_free(client.session);
-    server_stop();
+    rpc_server_destroy(session_client.server);
+    nfs4_open_forget(session_client.session);
+    sys_free(session_client.session);
+    session_server_stop();
     return 0;
 }
 
-#define SESSION_TEST(name) UNIT_TEST_WITH(name, begin, end)
+#define SESSION_TEST(name) UNIT_TEST_WITH(name, session_begin, session_end)
 
 static inline void fail_next(uint32_t op, uint32_t status, uint32_t count)
 {
-    atomic_store(&server.fail_op, op);
-    atomic_store(&server.fail_status, status);
-    atomic_store(&server.fail_count, count);
+    atomic_store(&session_server.fail_op, op);
+    atomic_store(&session_server.fail_status, status);
+    atomic_store(&session_server.fail_count, count);
 }
 
 static inline unsigned asked(uint32_t op)
 {
-    return atomic_load(&server.ops[op]);
+    return atomic_load(&session_server.ops[op]);
 }
 
 static inline int transfer(bool write, uint64_t offset, uint8_t *data, size_t length,
@@ -78,8 +78,8 @@ static inline int transfer(bool write, uint64_t offset, uint8_t *data, size_t le
 {
     struct iovec vector = {data, length};
     struct nfs_data from = {.vectors = &vector, .count = 1, .length = length};
-    return write ? nfs_write(&client, &file, offset, &from, NFS_FILE_SYNC, transfer)
-                 : nfs_read(&client, &file, offset, &from, transfer);
+    return write ? nfs_write(&session_client, &session_file, offset, &from, NFS_FILE_SYNC, transfer)
+                 : nfs_read(&session_client, &session_file, offset, &from, transfer);
 }
 
 static inline void write_block(uint8_t byte, struct nfs_transfer *done)

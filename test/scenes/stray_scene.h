@@ -12,7 +12,7 @@ static struct ledger_file file;
 static uint8_t bytes[LEDGER_STRAY_MAX];
 
 /* So that it is known what the file is at the server. */
-static inline void learn(int64_t mtime)
+static inline void learn_times(int64_t mtime)
 {
     const struct ledger_attributes attributes = {
         .size = 1 << 20, .mtime = {.tv_nsec = mtime}, .ctime = {.tv_nsec = mtime}};
@@ -54,7 +54,7 @@ static inline void leave(bool watched)
 static inline void open_file(uint64_t inode)
 {
     attach(&file, inode);
-    learn(1000);
+    learn_times(1000);
 }
 
 static inline void forget_file(void)

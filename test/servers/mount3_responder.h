@@ -160,15 +160,15 @@ static inline bool responder_start_on(struct responder *responder, const struct 
     return true;
 }
 
-static const struct sockaddr_in loopback = {.sin_family = AF_INET,
-                                            .sin_addr.s_addr = 0x0100007fu /* 127.0.0.1 */};
+static const struct sockaddr_in loopback4 = {.sin_family = AF_INET,
+                                             .sin_addr.s_addr = 0x0100007fu /* 127.0.0.1 */};
 static const struct sockaddr_in6 loopback6 = {.sin6_family = AF_INET6,
                                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 
 static inline void responder_start(struct responder *responder)
 {
     assert_true(
-        responder_start_on(responder, (const struct sockaddr *)&loopback, sizeof(loopback)));
+        responder_start_on(responder, (const struct sockaddr *)&loopback4, sizeof(loopback4)));
 }
 
 /* A connection in progress is finished first: accept() fails only when nobody is waiting. */

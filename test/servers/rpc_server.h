@@ -228,7 +228,7 @@ static inline bool send_held(struct connection *connection, struct bytes *held, 
     while (count > 0) {
         enum order order = connection->server->script.order;
         unsigned next = order == REVERSE  ? count - 1
-                        : order == RANDOM ? (unsigned)random_below(seed, count)
+                        : order == RANDOM ? (unsigned)random_of(seed, count)
                                           : 0;
         good = good && send_reply(connection, &held[next], sent, seed);
         free(held[next].data);

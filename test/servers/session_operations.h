@@ -42,31 +42,31 @@ enum {
 };
 
 /* A connection dies at a COMPOUND that writes: before, or after it is carried out. */
-enum server_death { SERVER_LIVES, SERVER_DIES_BEFORE, SERVER_DIES_AFTER };
+enum session_server_death { SERVER_LIVES, SERVER_DIES_BEFORE, SERVER_DIES_AFTER };
 
-struct server_slot {
+struct session_server_slot {
     uint32_t sequence;
     bool kept;
     size_t length;
     uint8_t reply[SERVER_KEPT];
 };
 
-struct server_session {
+struct session_server_session {
     bool alive;
     uint8_t id[16];
     uint64_t client;
-    struct server_slot slots[SERVER_SLOTS];
+    struct session_server_slot slots[SERVER_SLOTS];
 };
 
 /* What a reply says of itself, that it is not. */
-enum server_lie {
+enum session_server_lie {
     SERVER_TELLS_THE_TRUTH,
     SERVER_OTHER_SLOT,
     SERVER_OTHER_SEQUENCE,
     SERVER_OTHER_SESSION
 };
 
-static struct server {
+static struct session_server {
     /* what a test sets */
     _Atomic uint32_t slots, target, highest_lie, response_max;
     _Atomic uint32_t fail_op, fail_status, fail_count; /* this operation, so often */
@@ -92,53 +92,53 @@ static struct server {
     uint64_t next_client;
     char owner[1024];
     uint32_t owner_length;
-    struct server_session sessions[SERVER_SESSIONS];
+    struct session_server_session sessions[SERVER_SESSIONS];
     int fds[SERVER_CONNECTIONS], came_to[SERVER_CONNECTIONS];
     uint8_t *record[SERVER_CONNECTIONS];
     size_t have[SERVER_CONNECTIONS];
     _Atomic uint32_t share, opens; /* of the one open, 0: none; and how many there were */
     uint8_t file[SERVER_FILE];
     uint64_t size;
-} server;
+} session_server;
 
 /* A COMPOUND that is carried out. */
-struct server_call {
+struct session_server_call {
     struct xdr_reader r;
     struct xdr_writer w;
-    struct server_session *session;
-    struct server_slot *slot;
+    struct session_server_session *session;
+    struct session_server_slot *slot;
     bool keep, again, of_file;
     uint32_t numbers; /* of operations that were answered */
 };
 
-static bool server_fails(uint32_t op, uint32_t *status)
+static bool session_server_fails(uint32_t op, uint32_t *status)
 {
-    if (atomic_load(&server.fail_op) != op || atomic_load(&server.fail_count) == 0)
+    if (atomic_load(&session_server.fail_op) != op || atomic_load(&session_server.fail_count) == 0)
         return false;
-    atomic_fetch_sub(&server.fail_count, 1);
-    *status = atomic_load(&server.fail_status);
+    atomic_fetch_sub(&session_server.fail_count, 1);
+    *status = atomic_load(&session_server.fail_status);
     return true;
 }
 
-static struct server_session *server_session_of(const uint8_t *id)
+static struct session_server_session *session_server_session_of(const uint8_t *id)
 {
     for (int i = 0; i < SERVER_SESSIONS; i++) {
-        struct server_session *s = &server.sessions[i];
+        struct session_server_session *s = &session_server.sessions[i];
         if (s->alive && memcmp(s->id, id, 16) == 0)
             return s;
     }
     return NULL;
 }
 
-static void server_forget(void)
+static void session_server_forget(void)
 {
     for (int i = 0; i < SERVER_SESSIONS; i++)
-        server.sessions[i].alive = false;
-    atomic_store(&server.alive, 0);
-    server.owner_length = 0;
+        session_server.sessions[i].alive = false;
+    atomic_store(&session_server.alive, 0);
+    session_server.owner_length = 0;
 }
 
-static uint32_t server_exchange_id(struct server_call *call)
+static uint32_t session_server_exchange_id(struct session_server_call *call)
 {
     uint32_t length;
     xdr_get_room(&call->r, 8);
@@ -146,76 +146,78 @@ static uint32_t server_exchange_id(struct server_call *call)
     xdr_get_room(&call->r, 12);
     if (!owner || call->r.bad)
         return 10036;
-    if (length != server.owner_length || memcmp(owner, server.owner, length) != 0) {
-        memcpy(server.owner, owner, length);
-        server.owner_length = length;
-        server.next_client++;
-        atomic_fetch_add(&server.clients, 1);
+    if (length != session_server.owner_length || memcmp(owner, session_server.owner, length) != 0) {
+        memcpy(session_server.owner, owner, length);
+        session_server.owner_length = length;
+        session_server.next_client++;
+        atomic_fetch_add(&session_server.clients, 1);
     }
     xdr_put_u32(&call->w, 0);
-    xdr_put_u64(&call->w, server.next_client);
+    xdr_put_u64(&call->w, session_server.next_client);
     xdr_put_u32(&call->w, 1);
-    xdr_put_u32(&call->w, atomic_load(&server.role) ? atomic_load(&server.role) : 0x10000);
+    xdr_put_u32(&call->w,
+                atomic_load(&session_server.role) ? atomic_load(&session_server.role) : 0x10000);
     xdr_put_u32(&call->w, 0);
-    xdr_put_u64(&call->w, atomic_load(&server.other_node));
-    xdr_put_opaque(&call->w, atomic_load(&server.other_owner) ? "other" : "major", 5);
+    xdr_put_u64(&call->w, atomic_load(&session_server.other_node));
+    xdr_put_opaque(&call->w, atomic_load(&session_server.other_owner) ? "other" : "major", 5);
     xdr_put_opaque(&call->w, "scope", 5);
     xdr_put_u32(&call->w, 0);
     return 0;
 }
 
-static void server_channel(struct xdr_writer *w, uint32_t requests)
+static void session_server_channel(struct xdr_writer *w, uint32_t requests)
 {
     const uint32_t words[] = {
-        0, SERVER_FILE + 4096, atomic_load(&server.response_max), SERVER_KEPT, 16, requests, 0};
+        0, SERVER_FILE + 4096, atomic_load(&session_server.response_max), SERVER_KEPT, 16, requests,
+        0};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         xdr_put_u32(w, words[i]);
 }
 
-static uint32_t server_create_session(struct server_call *call)
+static uint32_t session_server_create_session(struct session_server_call *call)
 {
     static uint8_t made;
     uint64_t client = xdr_get_u64(&call->r);
     xdr_get_room(&call->r, 8);
-    if (client != server.next_client)
+    if (client != session_server.next_client)
         return 10022;
-    struct server_session *s = server.sessions;
+    struct session_server_session *s = session_server.sessions;
     while (s->alive)
         s++;
     memset(s, 0, sizeof(*s));
     s->alive = true;
     s->client = client;
-    if (strncmp(server.owner, "directnfs fence ", 16) == 0) {
-        atomic_fetch_add(&server.fences, 1);
-        if (atomic_load(&server.taken_meanwhile))
-            memcpy(server.file, server.taken, sizeof(server.taken));
+    if (strncmp(session_server.owner, "directnfs fence ", 16) == 0) {
+        atomic_fetch_add(&session_server.fences, 1);
+        if (atomic_load(&session_server.taken_meanwhile))
+            memcpy(session_server.file, session_server.taken, sizeof(session_server.taken));
     }
     memset(s->id, ++made, 16);
-    atomic_fetch_add(&server.alive, 1);
+    atomic_fetch_add(&session_server.alive, 1);
     call->r.p = call->r.end; /* it is the last operation */
     xdr_put_u32(&call->w, 0);
     xdr_put_fixed(&call->w, s->id, 16);
     xdr_put_u32(&call->w, 1);
     xdr_put_u32(&call->w, 0);
-    server_channel(&call->w, atomic_load(&server.slots));
-    server_channel(&call->w, 1);
+    session_server_channel(&call->w, atomic_load(&session_server.slots));
+    session_server_channel(&call->w, 1);
     return 0;
 }
 
 /* 0: go on. With call->again the reply is the one that was kept. */
-static uint32_t server_sequence(struct server_call *call)
+static uint32_t session_server_sequence(struct session_server_call *call)
 {
     const uint8_t *id = xdr_get_fixed(&call->r, 16);
     uint32_t sequence = xdr_get_u32(&call->r), slot = xdr_get_u32(&call->r);
     uint32_t highest = xdr_get_u32(&call->r), keep = xdr_get_u32(&call->r);
-    call->session = id ? server_session_of(id) : NULL;
+    call->session = id ? session_server_session_of(id) : NULL;
     if (!call->session)
         return 10052;
-    if (slot >= atomic_load(&server.slots) || highest < slot)
+    if (slot >= atomic_load(&session_server.slots) || highest < slot)
         return 10053;
-    if (slot > atomic_load(&server.highest_slot))
-        atomic_store(&server.highest_slot, slot);
-    struct server_slot *s = &call->session->slots[slot];
+    if (slot > atomic_load(&session_server.highest_slot))
+        atomic_store(&session_server.highest_slot, slot);
+    struct session_server_slot *s = &call->session->slots[slot];
     if (sequence == s->sequence && s->sequence != 0) {
         call->again = s->kept;
         call->slot = s;
@@ -225,23 +227,26 @@ static uint32_t server_sequence(struct server_call *call)
         return 10063;
     s->sequence = sequence;
     s->kept = false;
-    if (atomic_load(&server.uncached) > 0 && atomic_fetch_sub(&server.uncached, 1) > 0)
+    if (atomic_load(&session_server.uncached) > 0 &&
+        atomic_fetch_sub(&session_server.uncached, 1) > 0)
         return 10068;
     call->slot = s;
     call->keep = keep != 0;
-    int lie = atomic_exchange(&server.lie, SERVER_TELLS_THE_TRUTH);
+    int lie = atomic_exchange(&session_server.lie, SERVER_TELLS_THE_TRUTH);
     xdr_put_u32(&call->w, 0);
     xdr_put_fixed(&call->w, lie == SERVER_OTHER_SESSION ? id + 1 : id, 16);
     xdr_put_u32(&call->w, sequence + (lie == SERVER_OTHER_SEQUENCE));
     xdr_put_u32(&call->w, slot + (lie == SERVER_OTHER_SLOT));
-    xdr_put_u32(&call->w, atomic_load(&server.slots) - 1 + atomic_load(&server.highest_lie));
-    xdr_put_u32(&call->w, atomic_load(&server.target) + atomic_load(&server.highest_lie));
+    xdr_put_u32(&call->w,
+                atomic_load(&session_server.slots) - 1 + atomic_load(&session_server.highest_lie));
+    xdr_put_u32(&call->w,
+                atomic_load(&session_server.target) + atomic_load(&session_server.highest_lie));
     xdr_put_u32(&call->w, 1); /* no path for callbacks */
     return 0;
 }
 
 /* Whatever was asked for: all that this client asks for, in one order, of two kinds. */
-static uint32_t server_getattr(struct server_call *call)
+static uint32_t session_server_getattr(struct session_server_call *call)
 {
     uint32_t words = xdr_get_u32(&call->r), first = xdr_get_u32(&call->r);
     if (words != 2)
@@ -254,8 +259,8 @@ static uint32_t server_getattr(struct server_call *call)
         if (!((bit < 32 ? first >> bit : second >> (bit - 32)) & 1))
             continue;
         if (bit == 62) { /* fs_layout_type */
-            xdr_put_u32(&w, atomic_load(&server.layouts));
-            for (uint32_t i = 0; i < atomic_load(&server.layouts); i++)
+            xdr_put_u32(&w, atomic_load(&session_server.layouts));
+            for (uint32_t i = 0; i < atomic_load(&session_server.layouts); i++)
                 xdr_put_u32(&w, i + 1);
             continue;
         }
@@ -264,7 +269,7 @@ static uint32_t server_getattr(struct server_call *call)
         else if (bit == 8)
             xdr_put_u64(&w, 7);
         if (bit == 4 || bit == 45)
-            xdr_put_u64(&w, server.size);
+            xdr_put_u64(&w, session_server.size);
         else if (bit == 27 || bit == 30 || bit == 31)
             xdr_put_u64(&w, bit == 27 ? 1u << 30 : SERVER_FILE);
         else if (bit != 1 && bit != 10)
@@ -280,14 +285,14 @@ static uint32_t server_getattr(struct server_call *call)
     return 0;
 }
 
-static void server_put_state(struct xdr_writer *w)
+static void session_server_put_state(struct xdr_writer *w)
 {
     for (uint32_t i = 0; i < 4; i++)
-        xdr_put_u32(w, server.opens + i);
+        xdr_put_u32(w, session_server.opens + i);
 }
 
 /* By CLAIM_FH, of the only file. */
-static uint32_t server_open(struct server_call *call)
+static uint32_t session_server_open(struct session_server_call *call)
 {
     uint32_t length;
     xdr_get_u32(&call->r);
@@ -297,10 +302,10 @@ static uint32_t server_open(struct server_call *call)
     uint32_t creates = xdr_get_u32(&call->r), claim = xdr_get_u32(&call->r);
     if (call->r.bad || deny != 0 || creates != 0 || claim != 4 || !call->of_file)
         return 22;
-    server.share = share & 3;
-    server.opens++;
+    session_server.share = share & 3;
+    session_server.opens++;
     xdr_put_u32(&call->w, 0);
-    server_put_state(&call->w);
+    session_server_put_state(&call->w);
     for (int i = 0; i < 5; i++)
         xdr_put_u32(&call->w, i == 0); /* change_info4 */
     xdr_put_u32(&call->w, 0);
@@ -310,43 +315,43 @@ static uint32_t server_open(struct server_call *call)
 }
 
 /* Takes the state of a call. 0: it will do. */
-static uint32_t server_state(struct server_call *call, uint32_t share)
+static uint32_t session_server_state(struct session_server_call *call, uint32_t share)
 {
     static const uint8_t anonymous[16];
     uint8_t current[16];
     struct xdr_writer w;
     const uint8_t *state = xdr_get_fixed(&call->r, 16);
     xdr_writer_init(&w, current, sizeof(current));
-    server_put_state(&w);
+    session_server_put_state(&w);
     if (!state)
         return 10036;
     if (memcmp(state, anonymous, 16) == 0)
-        return atomic_load(&server.insists) ? 10025 : 0;
-    if (server.share == 0 || memcmp(state, current, 16) != 0)
+        return atomic_load(&session_server.insists) ? 10025 : 0;
+    if (session_server.share == 0 || memcmp(state, current, 16) != 0)
         return 10025;
-    return server.share & share ? 0 : 10038;
+    return session_server.share & share ? 0 : 10038;
 }
 
-static uint32_t server_read(struct server_call *call)
+static uint32_t session_server_read(struct session_server_call *call)
 {
-    uint32_t refused = server_state(call, 1);
+    uint32_t refused = session_server_state(call, 1);
     if (refused != 0)
         return refused;
     uint64_t offset = xdr_get_u64(&call->r);
     uint32_t count = xdr_get_u32(&call->r);
-    if (offset > server.size)
-        offset = server.size;
-    if (count > server.size - offset)
-        count = (uint32_t)(server.size - offset);
+    if (offset > session_server.size)
+        offset = session_server.size;
+    if (count > session_server.size - offset)
+        count = (uint32_t)(session_server.size - offset);
     xdr_put_u32(&call->w, 0);
-    xdr_put_bool(&call->w, offset + count == server.size);
-    xdr_put_opaque(&call->w, server.file + offset, count);
+    xdr_put_bool(&call->w, offset + count == session_server.size);
+    xdr_put_opaque(&call->w, session_server.file + offset, count);
     return 0;
 }
 
-static uint32_t server_write(struct server_call *call)
+static uint32_t session_server_write(struct session_server_call *call)
 {
-    uint32_t count, refused = server_state(call, 2);
+    uint32_t count, refused = session_server_state(call, 2);
     if (refused != 0)
         return refused;
     uint64_t offset = xdr_get_u64(&call->r);
@@ -354,10 +359,10 @@ static uint32_t server_write(struct server_call *call)
     const uint8_t *data = xdr_get_opaque(&call->r, SERVER_FILE, &count);
     if (!data || offset > SERVER_FILE - count)
         return 27;
-    memcpy(server.file + offset, data, count);
-    if (offset + count > server.size)
-        server.size = offset + count;
-    atomic_fetch_add(&server.writes, 1);
+    memcpy(session_server.file + offset, data, count);
+    if (offset + count > session_server.size)
+        session_server.size = offset + count;
+    atomic_fetch_add(&session_server.writes, 1);
     xdr_put_u32(&call->w, 0);
     xdr_put_u32(&call->w, count);
     xdr_put_u32(&call->w, stable);
@@ -365,7 +370,7 @@ static uint32_t server_write(struct server_call *call)
     return 0;
 }
 
-static uint32_t server_putfh(struct server_call *call)
+static uint32_t session_server_putfh(struct session_server_call *call)
 {
     uint32_t length;
     const uint8_t *data = xdr_get_opaque(&call->r, 128, &length);
@@ -376,7 +381,7 @@ static uint32_t server_putfh(struct server_call *call)
     return 0;
 }
 
-static uint32_t server_lookup(struct server_call *call)
+static uint32_t session_server_lookup(struct session_server_call *call)
 {
     uint32_t length;
     const uint8_t *name = xdr_get_opaque(&call->r, 255, &length);
@@ -384,7 +389,7 @@ static uint32_t server_lookup(struct server_call *call)
         return 20;
     if (length == 1 && *name == 'f')
         call->of_file = true;
-    else if (length > 1 && *name == '.' && !atomic_load(&server.no_token))
+    else if (length > 1 && *name == '.' && !atomic_load(&session_server.no_token))
         call->of_file = true; /* it has no other file */
     else if (length != 3 || memcmp(name, "dir", 3) != 0)
         return 2;
@@ -392,9 +397,9 @@ static uint32_t server_lookup(struct server_call *call)
     return 0;
 }
 
-static uint32_t server_setattr(struct server_call *call)
+static uint32_t session_server_setattr(struct session_server_call *call)
 {
-    uint32_t refused = server_state(call, 2);
+    uint32_t refused = session_server_state(call, 2);
     if (refused != 0)
         return refused;
     xdr_get_room(&call->r, 12);
@@ -402,14 +407,14 @@ static uint32_t server_setattr(struct server_call *call)
     xdr_put_u32(&call->w, 0);
     xdr_put_u32(&call->w, 1);
     xdr_put_u32(&call->w, 16);
-    if (size > server.size)
-        memset(server.file + server.size, 0, size - server.size);
-    server.size = size;
+    if (size > session_server.size)
+        memset(session_server.file + session_server.size, 0, size - session_server.size);
+    session_server.size = size;
     return 0;
 }
 
 /* Everything that has only a status, or little more. */
-static uint32_t server_short(struct server_call *call, uint32_t op)
+static uint32_t session_server_short(struct session_server_call *call, uint32_t op)
 {
     uint8_t session[16];
     const uint8_t *at;
@@ -436,14 +441,14 @@ static uint32_t server_short(struct server_call *call, uint32_t op)
         return 0;
     case S_DESTROY_SESSION:
         at = xdr_get_fixed(&call->r, 16);
-        if (at && server_session_of(at)) {
-            server_session_of(at)->alive = false;
-            atomic_fetch_sub(&server.alive, 1);
+        if (at && session_server_session_of(at)) {
+            session_server_session_of(at)->alive = false;
+            atomic_fetch_sub(&session_server.alive, 1);
         }
         return 0;
     case S_DESTROY_CLIENTID:
         xdr_get_u64(&call->r);
-        server.owner_length = 0;
+        session_server.owner_length = 0;
         return 0;
     case S_RECLAIM_COMPLETE:
         xdr_get_u32(&call->r);
@@ -453,39 +458,39 @@ static uint32_t server_short(struct server_call *call, uint32_t op)
         return 0;
     case S_CLOSE:
         xdr_get_room(&call->r, 4 + 16);
-        server.share = 0;
-        server_put_state(&call->w);
+        session_server.share = 0;
+        session_server_put_state(&call->w);
         return 0;
     default:
         return 10044;
     }
 }
 
-static uint32_t server_do(struct server_call *call, uint32_t op)
+static uint32_t session_server_do(struct session_server_call *call, uint32_t op)
 {
     switch (op) {
     case S_EXCHANGE_ID:
-        return server_exchange_id(call);
+        return session_server_exchange_id(call);
     case S_CREATE_SESSION:
-        return server_create_session(call);
+        return session_server_create_session(call);
     case S_SEQUENCE:
-        return server_sequence(call);
+        return session_server_sequence(call);
     case S_GETATTR:
-        return server_getattr(call);
+        return session_server_getattr(call);
     case S_READ:
-        return server_read(call);
+        return session_server_read(call);
     case S_WRITE:
-        return server_write(call);
+        return session_server_write(call);
     case S_PUTFH:
-        return server_putfh(call);
+        return session_server_putfh(call);
     case S_LOOKUP:
-        return server_lookup(call);
+        return session_server_lookup(call);
     case S_SETATTR:
-        return server_setattr(call);
+        return session_server_setattr(call);
     case S_OPEN:
-        return server_open(call);
+        return session_server_open(call);
     default:
-        return server_short(call, op);
+        return session_server_short(call, op);
     }
 }
 

@@ -13,14 +13,14 @@
 #include "session_operations.h"
 
 /* One operation: puts its number, its status, and its results. */
-static uint32_t server_step(struct server_call *call)
+static uint32_t session_server_step(struct session_server_call *call)
 {
     uint32_t op = xdr_get_u32(&call->r), status = 0;
     uint8_t *before = call->w.p;
     xdr_put_u32(&call->w, op);
-    atomic_fetch_add(&server.ops[op % SERVER_OPS], 1);
-    if (!server_fails(op, &status))
-        status = server_do(call, op);
+    atomic_fetch_add(&session_server.ops[op % SERVER_OPS], 1);
+    if (!session_server_fails(op, &status))
+        status = session_server_do(call, op);
     if (status != 0) {
         call->w.p = before + 4;
         xdr_put_u32(&call->w, status);
@@ -32,29 +32,29 @@ static uint32_t server_step(struct server_call *call)
 }
 
 /* Carries a COMPOUND out: the results are behind `results`. False: the connection dies. */
-static bool server_compound(struct server_call *call, uint8_t *results)
+static bool session_server_compound(struct session_server_call *call, uint8_t *results)
 {
     uint32_t length, status = 0;
     bool writes = false;
     xdr_get_opaque(&call->r, 1024, &length);
     uint32_t minor = xdr_get_u32(&call->r), operations = xdr_get_u32(&call->r);
     xdr_put_room(&call->w, 12);
-    if (minor != 1 || atomic_load(&server.minor_wrong)) {
+    if (minor != 1 || atomic_load(&session_server.minor_wrong)) {
         status = 10021;
         operations = 0;
     }
     for (uint32_t i = 0; i < operations && status == 0 && !call->again && !call->r.bad; i++) {
         uint32_t op = call->r.p < call->r.end - 3 ? xdr_load_u32(call->r.p) : 0;
         writes = writes || op == S_WRITE;
-        if (op == S_WRITE && atomic_load(&server.death) == SERVER_DIES_BEFORE &&
-            atomic_fetch_sub(&server.deaths, 1) > 0) {
+        if (op == S_WRITE && atomic_load(&session_server.death) == SERVER_DIES_BEFORE &&
+            atomic_fetch_sub(&session_server.deaths, 1) > 0) {
             call->slot->sequence--; /* it was never here */
             return false;
         }
-        status = server_step(call);
+        status = session_server_step(call);
     }
     if (call->again) {
-        atomic_fetch_add(&server.told_again, 1);
+        atomic_fetch_add(&session_server.told_again, 1);
         call->w.p = results;
         xdr_put_fixed(&call->w, call->slot->reply, (uint32_t)call->slot->length);
         return true;
@@ -68,18 +68,18 @@ static bool server_compound(struct server_call *call, uint8_t *results)
         call->slot->length = length;
         memcpy(call->slot->reply, results, length);
     }
-    bool dies = writes && atomic_load(&server.death) == SERVER_DIES_AFTER &&
-                atomic_fetch_sub(&server.deaths, 1) > 0;
-    if (dies && atomic_load(&server.forget_after_death))
-        server_forget();
+    bool dies = writes && atomic_load(&session_server.death) == SERVER_DIES_AFTER &&
+                atomic_fetch_sub(&session_server.deaths, 1) > 0;
+    if (dies && atomic_load(&session_server.forget_after_death))
+        session_server_forget();
     return !dies;
 }
 
 /* One call of the record: false: the connection ends. */
-static bool server_answer(int fd, const uint8_t *record, size_t length)
+static bool session_server_answer(int fd, const uint8_t *record, size_t length)
 {
     static uint8_t reply[SERVER_RECORD];
-    struct server_call call = {.session = NULL};
+    struct session_server_call call = {.session = NULL};
     uint32_t body;
     xdr_reader_init(&call.r, record, length);
     xdr_writer_init(&call.w, reply + 4, sizeof(reply) - 4);
@@ -93,102 +93,104 @@ static bool server_answer(int fd, const uint8_t *record, size_t length)
     const uint32_t head[] = {xid, 1, 0, 0, 0, 0};
     for (int i = 0; i < 6; i++)
         xdr_put_u32(&call.w, head[i]);
-    if (atomic_load(&server.new_token)) {
-        memcpy(server.file, server.token, sizeof(server.token));
-        server.size = sizeof(server.token);
-        atomic_store(&server.new_token, false);
+    if (atomic_load(&session_server.new_token)) {
+        memcpy(session_server.file, session_server.token, sizeof(session_server.token));
+        session_server.size = sizeof(session_server.token);
+        atomic_store(&session_server.new_token, false);
     }
-    if (atomic_exchange(&server.forget, false))
-        server_forget();
-    if (procedure == 1 && !server_compound(&call, call.w.p))
+    if (atomic_exchange(&session_server.forget, false))
+        session_server_forget();
+    if (procedure == 1 && !session_server_compound(&call, call.w.p))
         return false;
     size_t size = (size_t)(call.w.p - reply - 4);
     xdr_store_u32(reply, 0x80000000u | (uint32_t)size);
     return send(fd, reply, size + 4, MSG_NOSIGNAL) == (ssize_t)size + 4;
 }
 
-static void server_hang_up(int i)
+static void session_server_hang_up(int i)
 {
-    close(server.fds[i]);
-    server.fds[i] = -1;
+    close(session_server.fds[i]);
+    session_server.fds[i] = -1;
 }
 
 /* The connection ends; if its port is to be cut, with all others there. */
-static void server_die(int i)
+static void session_server_die(int i)
 {
-    int where = server.came_to[i];
-    server_hang_up(i);
-    if (!atomic_exchange(&server.cut, false))
+    int where = session_server.came_to[i];
+    session_server_hang_up(i);
+    if (!atomic_exchange(&session_server.cut, false))
         return;
-    close(server.listeners[where]);
-    server.listeners[where] = -1;
+    close(session_server.listeners[where]);
+    session_server.listeners[where] = -1;
     for (int j = 0; j < SERVER_CONNECTIONS; j++) {
-        if (server.fds[j] >= 0 && server.came_to[j] == where)
-            server_hang_up(j);
+        if (session_server.fds[j] >= 0 && session_server.came_to[j] == where)
+            session_server_hang_up(j);
     }
 }
 
-static void server_receive(int i)
+static void session_server_receive(int i)
 {
-    ssize_t got =
-        recv(server.fds[i], server.record[i] + server.have[i], SERVER_RECORD - server.have[i], 0);
+    ssize_t got = recv(session_server.fds[i], session_server.record[i] + session_server.have[i],
+                       SERVER_RECORD - session_server.have[i], 0);
     if (got <= 0) {
-        server_hang_up(i);
+        session_server_hang_up(i);
         return;
     }
-    server.have[i] += (size_t)got;
-    while (server.have[i] >= 4) {
-        size_t length = xdr_load_u32(server.record[i]) & 0x7fffffff;
-        if (server.have[i] < 4 + length)
+    session_server.have[i] += (size_t)got;
+    while (session_server.have[i] >= 4) {
+        size_t length = xdr_load_u32(session_server.record[i]) & 0x7fffffff;
+        if (session_server.have[i] < 4 + length)
             return;
-        if (!server_answer(server.fds[i], server.record[i] + 4, length)) {
-            server_die(i);
+        if (!session_server_answer(session_server.fds[i], session_server.record[i] + 4, length)) {
+            session_server_die(i);
             return;
         }
-        server.have[i] -= 4 + length;
-        memmove(server.record[i], server.record[i] + 4 + length, server.have[i]);
+        session_server.have[i] -= 4 + length;
+        memmove(session_server.record[i], session_server.record[i] + 4 + length,
+                session_server.have[i]);
     }
 }
 
-static void server_accept(int where)
+static void session_server_accept(int where)
 {
     for (int i = 0; i < SERVER_CONNECTIONS; i++) {
-        if (server.fds[i] >= 0)
+        if (session_server.fds[i] >= 0)
             continue;
-        server.fds[i] = accept(server.listeners[where], NULL, NULL);
-        server.came_to[i] = where;
-        server.have[i] = 0;
-        atomic_fetch_add(&server.connections, 1);
+        session_server.fds[i] = accept(session_server.listeners[where], NULL, NULL);
+        session_server.came_to[i] = where;
+        session_server.have[i] = 0;
+        atomic_fetch_add(&session_server.connections, 1);
         return;
     }
 }
 
-static void *server_run(void *unused)
+static void *session_server_run(void *unused)
 {
     enum { FIRST = 3 };
     (void)unused;
     for (;;) {
-        struct pollfd polls[FIRST + SERVER_CONNECTIONS] = {{server.stop[0], POLLIN, 0},
-                                                           {server.listeners[0], POLLIN, 0},
-                                                           {server.listeners[1], POLLIN, 0}};
+        struct pollfd polls[FIRST + SERVER_CONNECTIONS] = {
+            {session_server.stop[0], POLLIN, 0},
+            {session_server.listeners[0], POLLIN, 0},
+            {session_server.listeners[1], POLLIN, 0}};
         for (int i = 0; i < SERVER_CONNECTIONS; i++)
-            polls[FIRST + i] = (struct pollfd){server.fds[i], POLLIN, 0};
+            polls[FIRST + i] = (struct pollfd){session_server.fds[i], POLLIN, 0};
         poll(polls, FIRST + SERVER_CONNECTIONS, -1);
         if (polls[0].revents)
             return NULL;
         for (int i = 0; i < 2; i++) {
             if (polls[1 + i].revents)
-                server_accept(i);
+                session_server_accept(i);
         }
         for (int i = 0; i < SERVER_CONNECTIONS; i++) {
-            if (polls[FIRST + i].revents && server.fds[i] >= 0 &&
-                polls[FIRST + i].fd == server.fds[i])
-                server_receive(i);
+            if (polls[FIRST + i].revents && session_server.fds[i] >= 0 &&
+                polls[FIRST + i].fd == session_server.fds[i])
+                session_server_receive(i);
         }
     }
 }
 
-static unsigned server_listen(int *listener)
+static unsigned session_server_listen(int *listener)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof(address);
@@ -199,38 +201,39 @@ static unsigned server_listen(int *listener)
     return ntohs(address.sin_port);
 }
 
-static void server_start(void)
+static void session_server_start(void)
 {
-    memset(&server, 0, sizeof(server));
-    atomic_store(&server.slots, SERVER_SLOTS);
-    atomic_store(&server.target, SERVER_SLOTS - 1);
-    atomic_store(&server.response_max, SERVER_FILE + 4096);
+    memset(&session_server, 0, sizeof(session_server));
+    atomic_store(&session_server.slots, SERVER_SLOTS);
+    atomic_store(&session_server.target, SERVER_SLOTS - 1);
+    atomic_store(&session_server.response_max, SERVER_FILE + 4096);
     for (int i = 0; i < SERVER_CONNECTIONS; i++) {
-        server.fds[i] = -1;
-        server.record[i] = malloc(SERVER_RECORD);
+        session_server.fds[i] = -1;
+        session_server.record[i] = malloc(SERVER_RECORD);
     }
-    server.port = server_listen(&server.listeners[0]);
-    server.other_port = server_listen(&server.listeners[1]);
-    if (pipe(server.stop) != 0 || pthread_create(&server.thread, NULL, server_run, NULL) != 0)
+    session_server.port = session_server_listen(&session_server.listeners[0]);
+    session_server.other_port = session_server_listen(&session_server.listeners[1]);
+    if (pipe(session_server.stop) != 0 ||
+        pthread_create(&session_server.thread, NULL, session_server_run, NULL) != 0)
         abort();
 }
 
-static void server_stop(void)
+static void session_server_stop(void)
 {
-    if (write(server.stop[1], "", 1) != 1)
+    if (write(session_server.stop[1], "", 1) != 1)
         abort();
-    pthread_join(server.thread, NULL);
+    pthread_join(session_server.thread, NULL);
     for (int i = 0; i < SERVER_CONNECTIONS; i++) {
-        if (server.fds[i] >= 0)
-            close(server.fds[i]);
-        free(server.record[i]);
+        if (session_server.fds[i] >= 0)
+            close(session_server.fds[i]);
+        free(session_server.record[i]);
     }
     for (int i = 0; i < 2; i++) {
-        if (server.listeners[i] >= 0)
-            close(server.listeners[i]);
+        if (session_server.listeners[i] >= 0)
+            close(session_server.listeners[i]);
     }
-    close(server.stop[0]);
-    close(server.stop[1]);
+    close(session_server.stop[0]);
+    close(session_server.stop[1]);
 }
 
 #endif
