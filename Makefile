@@ -52,6 +52,8 @@ CORE     := $(wildcard $(ROOMS:%=src/%/*.c))
 FACE     := $(wildcard src/preload/*.c src/preload/*/*.c)
 CMD      := $(wildcard src/cmd/*.c src/cmd/*/*.c)
 UNIT     := $(wildcard test/unit/test_*.c)
+SERVERS  := $(wildcard test/servers/*.c)
+SCENES   := $(wildcard test/scenes/*.c)
 PROGRAMS := $(wildcard test/integration/*.c)
 BENCH    := $(wildcard test/bench/*.c)
 FAULT    := $(wildcard test/fault/*.c)
@@ -71,8 +73,8 @@ $(BUILD)/obj/%.o: %.c
 $(BUILD)/obj/src/preload/%.o: private override CFLAGS += -U_FORTIFY_SOURCE
 # What cmocka 2 calls deprecated is all that cmocka 1 has.
 $(BUILD)/obj/test/%.o: private CPPFLAGS += -iquote test/servers -iquote test/scenes -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
-# Tests have scenes in their headers: with all of it inlined a compiler needs three times as long, and no test is faster.
-$(BUILD)/obj/test/unit/%.o: private override CFLAGS := $(CFLAGS:-O2=-Og)
+# With all of it inlined a compiler needs three times as long, and no test is faster.
+$(BUILD)/obj/test/%.o: private override CFLAGS := $(CFLAGS:-O2=-Og)
 VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check/pid.o cmd/report/parts.o preload/version.o)
 $(VERSIONED): private CPPFLAGS += -DDIRECTNFS_VERSION='"$(VERSION)"'
 $(VERSIONED): $(BUILD)/version
@@ -102,7 +104,16 @@ $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(BUILD)/t
 $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(CURSES) -lm
 
-$(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/libdirectnfs.a
+# What tests share, built once: the servers that they play, and the scenes of the unit tests. A linker takes the first
+# object that defines a name, so each name is defined once.
+PLAYED := $(BUILD)/test/scenes.a $(BUILD)/test/servers.a
+$(BUILD)/test/scenes.a: $(call obj,$(SCENES))
+$(BUILD)/test/servers.a: $(call obj,$(SERVERS))
+$(PLAYED):
+	@mkdir -p $(@D)
+	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(PLAYED) $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
@@ -120,9 +131,10 @@ $(BUILD)/test/bench/%: test/bench/%.c
 # It looks into the registry.
 $(BUILD)/test/fault/hosts: PROGRAM_LIBS := -iquote src
 $(BUILD)/test/fault/sessionserver: PROGRAM_LIBS := -iquote test/servers
+$(BUILD)/test/fault/sessionserver: $(BUILD)/test/servers.a
 $(BUILD)/test/fault/%: test/fault/%.c
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< -pthread -luring $(PROGRAM_LIBS)
+	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< $(filter %.a,$^) $(LDFLAGS) -pthread -luring $(PROGRAM_LIBS)
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)
@@ -133,7 +145,7 @@ $(BUILD)/test/lib/%: test/lib/%.c
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) -O2 -o $@ $<
 
 # Built by `make fuzzers`, which sets what clang needs for all objects.
-$(BUILD)/test/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/libdirectnfs.a
+$(BUILD)/test/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(PLAYED) $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lcmocka -lm
 

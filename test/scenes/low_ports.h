@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "rpc_server.h"
+#include "queries.h"
 
 static inline struct sockaddr_in local_of(int fd)
 {

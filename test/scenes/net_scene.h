@@ -10,7 +10,7 @@
 #include "rpc/transport.h"
 #include "net/health.h"
 #include "net/pool.h"
-#include "rpc_server.h"
+#include "queries.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "rpc/receiver.h"
-#include "rpc_replies.h"
+#include "expecting.h"
 
 enum { CALLS_MAX = 16, UNTOUCHED = 0xcd };
 

@@ -2,7 +2,7 @@
 #include <dirent.h>
 #include <linux/capability.h>
 #include <sys/syscall.h>
-#include "mount3_responder.h"
+#include "mount3_scene.h"
 
 /* Replies that are wrong. */
 

@@ -11,7 +11,7 @@
 #include "rounds.h"
 #include "rpc/rpc.h"
 #include "net/pool.h"
-#include "rpc_server.h"
+#include "queries.h"
 #include "sys/log.h"
 #include "unit.h"
 
