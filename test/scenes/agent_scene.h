@@ -8,78 +8,11 @@
 #include "dirty_scene.h"
 #include "ledger/agent.h"
 
-static int ready[2]; /* a pipe: a child says that it is so far */
-
-static inline void say_ready(void)
-{
-    must(write(ready[1], "", 1) == 1);
-}
-
-static inline void wait_ready(void)
-{
-    char byte;
-    must(read(ready[0], &byte, 1) == 1);
-}
-
 /* Watches all that want it, and promises all servers. */
-static inline void watch_all(void)
-{
-    uint64_t key, device;
-    bool watched;
-    int pid;
-    for (uint32_t slot = 1; slot < ledger_process_count(); slot++) {
-        if (ledger_agent_asked(slot, &pid, &watched) && !watched)
-            ledger_agent_watch(slot, pid);
-    }
-    for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
-        if (ledger_agent_server(place, &key, &device))
-            ledger_agent_serve(place, true);
-    }
-}
-
-static inline int is_agent(void *unused)
-{
-    uint32_t seen = 0;
-    (void)unused;
-    must(ledger_agent_become() == 0);
-    ledger_agent_ready();
-    watch_all();
-    say_ready();
-    for (;;) {
-        ledger_agent_await(&seen);
-        watch_all();
-    }
-}
-
-static inline pid_t start_agent(void)
-{
-    pid_t agent = start_child(is_agent, NULL);
-    wait_ready();
-    return agent;
-}
-
-static inline void end_agent(pid_t agent)
-{
-    kill(agent, SIGKILL);
-    assert_int_equal(end_child(agent), 128 + SIGKILL);
-}
-
-static inline void be_watched(void)
-{
-    int place = ledger_agent_ask(5, 77);
-    must(place >= 0);
-    for (;;) {
-        uint32_t number = ledger_agent_number();
-        if (number && ledger_agent_watches(number) &&
-            ledger_agent_serves(number, (unsigned)place, 5))
-            return;
-        usleep(1000);
-    }
-}
-
-static inline int open_all(void **state)
-{
-    return pipe(ready) || open_registry(state);
-}
+void watch_all(void);
+pid_t start_agent(void);
+void end_agent(pid_t agent);
+void be_watched(void);
+int open_all(void **state);
 
 #endif

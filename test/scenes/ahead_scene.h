@@ -22,18 +22,9 @@ enum {
     static void name##_engine(void)
 
 /* Bytes live for a second: what a slow machine reads after that it asks for again. */
-static inline bool in_time(uint64_t begun_ns)
-{
-    return sys_now_ns() - begun_ns < UINT64_C(500000000);
-}
+bool in_time(uint64_t begun_ns);
 
 /* The file, of which the first two blocks were read, so that more is on its way. */
-static inline int begun(unsigned version)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    expect_blocks(fd, 0, 4, version);
-    CHECK(stats_get(&stats_own->counters.read_ahead_bytes) > 0);
-    return fd;
-}
+int begun(unsigned version);
 
 #endif

@@ -14,9 +14,6 @@
     }                                                    \
     static void name##_engine(void)
 
-static inline unsigned writes(void)
-{
-    return server_calls(NFS3_PROC_WRITE);
-}
+unsigned writes(void);
 
 #endif

@@ -6,25 +6,9 @@
 
 #include "queries.h"
 
-static inline struct sockaddr_in local_of(int fd)
-{
-    struct sockaddr_in local;
-    socklen_t size = sizeof(local);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&local, &size), 0);
-    return local;
-}
+struct sockaddr_in local_of(int fd);
 
 /* May this process bind ports below 1024? */
-static inline bool privileged(void)
-{
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    bool can = false;
-    for (in_port_t port = 1023; !can && port > 1000; port--) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-        can = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
-    }
-    close(fd);
-    return can;
-}
+bool privileged(void);
 
 #endif

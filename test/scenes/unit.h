@@ -10,30 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-
 #include <stdlib.h>
 
 enum { UNIT_TESTS_MOST = 100 };
 
-static struct {
+struct unit {
     unsigned count;
     unsigned lines[UNIT_TESTS_MOST];
     struct CMUnitTest tests[UNIT_TESTS_MOST];
-} unit;
+};
+extern struct unit unit;
 
 /* Constructors run in no order that is promised: the lines tell it. */
-static inline void unit_add(unsigned line, struct CMUnitTest test)
-{
-    if (unit.count == UNIT_TESTS_MOST)
-        abort();
-    unsigned at = unit.count++;
-    for (; at > 0 && unit.lines[at - 1] > line; at--) {
-        unit.lines[at] = unit.lines[at - 1];
-        unit.tests[at] = unit.tests[at - 1];
-    }
-    unit.lines[at] = line;
-    unit.tests[at] = test;
-}
+void unit_add(unsigned line, struct CMUnitTest test);
 
 /* A test with what is to be done before and after it; NULL: nothing. */
 #define UNIT_TEST_WITH(name, before, after)                                        \
@@ -45,13 +34,8 @@ static inline void unit_add(unsigned line, struct CMUnitTest test)
     static void name(__attribute__((unused)) void **state)
 
 #define UNIT_TEST(name) UNIT_TEST_WITH(name, NULL, NULL)
-
 /* With what is to be done before the first test and after the last. $TEST_FILTER is a pattern of
  * the names of those that are to run. */
-static inline int unit_run(CMFixtureFunction before, CMFixtureFunction after)
-{
-    cmocka_set_test_filter(getenv("TEST_FILTER"));
-    return _cmocka_run_group_tests("tests", unit.tests, unit.count, before, after);
-}
+int unit_run(CMFixtureFunction before, CMFixtureFunction after);
 
 #endif

@@ -51,7 +51,6 @@ bool responder_start_on(struct responder *responder, const struct sockaddr *addr
                         socklen_t length);
 
 extern const struct sockaddr_in loopback4;
-
 extern const struct sockaddr_in6 loopback6;
 
 void responder_start(struct responder *responder);

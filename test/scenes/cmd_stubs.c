@@ -1,8 +1,5 @@
-/* In place of src/cmd/main.c, for tests that include parts of the command. Include once per test
- * program. */
-#ifndef CMD_STUBS_H
-#define CMD_STUBS_H
-
+/* In place of src/cmd/main.c, for tests that include parts of the command. */
+#include "cmd/cmd.h"
 #include "unit.h"
 
 void cmd_complain(const char *command, const char *format, ...)
@@ -16,5 +13,3 @@ bool cmd_parse_number(const char *text, bool fraction, double low, double high, 
     (void)text, (void)fraction, (void)low, (void)high, (void)value;
     return false;
 }
-
-#endif
