@@ -54,6 +54,10 @@ CMD      := $(wildcard src/cmd/*.c src/cmd/*/*.c)
 UNIT     := $(wildcard test/unit/test_*.c)
 SERVERS  := $(wildcard test/servers/*.c)
 SCENES   := $(wildcard test/scenes/*.c)
+ifdef FUZZER # what fuzzers use
+SERVERS  := $(addprefix test/servers/,nfs3_server.c replies.c)
+SCENES   := $(addprefix test/scenes/,expecting.c nfs3_messages.c nfs4_messages.c nfstab_helpers.c rpc_scene.c stats_segment.c unit.c)
+endif
 PROGRAMS := $(wildcard test/integration/*.c)
 BENCH    := $(wildcard test/bench/*.c)
 FAULT    := $(wildcard test/fault/*.c)

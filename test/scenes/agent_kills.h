@@ -1,6 +1,6 @@
 /*
  * What test_agent_steps has of processes: an agent that is killed at single instructions, those
- * that write, and what is to be at the server then. Include once per test program.
+ * that write, and what is to be at the server then.
  *
  * $DIRECTNFS_TEST_STRIDE: so many instructions between two kills. $TEST_PLACE: only in this
  * function.

@@ -1,5 +1,4 @@
-/* An agent, which is a child of the test, and processes that it watches. Include once per test
- * program. */
+/* An agent, which is a child of the test, and processes that it watches. */
 #ifndef AGENT_SCENE_H
 #define AGENT_SCENE_H
 

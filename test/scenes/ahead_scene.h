@@ -1,4 +1,4 @@
-/* What the tests of reading ahead share. Include once per test program. */
+/* What the tests of reading ahead share. */
 #ifndef TEST_AHEAD_SCENE_H
 #define TEST_AHEAD_SCENE_H
 

@@ -1,4 +1,4 @@
-/* What the tests of dirty data in the ledger share. Include once per test program. */
+/* What the tests of dirty data in the ledger share. */
 #ifndef DIRTY_SCENE_H
 #define DIRTY_SCENE_H
 

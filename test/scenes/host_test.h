@@ -1,7 +1,6 @@
 /*
  * What the tests of src/ledger, src/run and src/stats share: a run directory of their own,
- * children, and a look at the ledger from inside that checks its invariants. Include once per test
- * program.
+ * children, and a look at the ledger from inside that checks its invariants.
  */
 #ifndef HOST_TEST_H
 #define HOST_TEST_H

@@ -1,4 +1,4 @@
-/* What the tests of the ledger share. Include once per test program. */
+/* What the tests of the ledger share. */
 #ifndef LEDGER_TEST_H
 #define LEDGER_TEST_H
 

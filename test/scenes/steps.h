@@ -1,5 +1,5 @@
 /* An operation of a process on a file, instruction by instruction, and whether it has a lock of the
- * registry. Include once per test program. */
+ * registry. */
 #ifndef STEPS_H
 #define STEPS_H
 

@@ -1,5 +1,4 @@
-/* A file of which a dead process left something, and the writes of this host that prove it. Include
- * once per test program. */
+/* A file of which a dead process left something, and the writes of this host that prove it. */
 #ifndef STRAY_SCENE_H
 #define STRAY_SCENE_H
 

@@ -1,7 +1,6 @@
 /*
  * A process with threads that is stopped where it enters a function, taken on from there
- * instruction by instruction, and killed. Its other threads go on. For x86-64. Include once per
- * test program.
+ * instruction by instruction, and killed. Its other threads go on. For x86-64.
  */
 #ifndef TRACED_H
 #define TRACED_H

@@ -1,6 +1,6 @@
 /*
  * A program of tests. A test is written once, with UNIT_TEST(); main() runs all of them in the
- * order in which they stand in the file. Include once per program.
+ * order in which they stand in the file.
  */
 #ifndef TEST_UNIT_H
 #define TEST_UNIT_H

@@ -1,6 +1,6 @@
 /*
  * MOUNT and port mapper against a responder in a thread, which answers with bytes written down by
- * hand from RFC 1813 appendix I, RFC 1833 and RFC 5531. Include once per test program.
+ * hand from RFC 1813 appendix I, RFC 1833 and RFC 5531.
  */
 #ifndef MOUNT3_RESPONDER_H
 #define MOUNT3_RESPONDER_H
