@@ -77,8 +77,10 @@ $(BUILD)/obj/%.o: %.c
 $(BUILD)/obj/src/preload/%.o: private override CFLAGS += -U_FORTIFY_SOURCE
 # What cmocka 2 calls deprecated is all that cmocka 1 has.
 $(BUILD)/obj/test/%.o: private CPPFLAGS += -iquote test/servers -iquote test/scenes -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
+$(BUILD)/obj/test/bench/%.o: private CPPFLAGS += -iquote test/bench/shared
+$(BUILD)/obj/test/fault/%.o: private CPPFLAGS += -iquote test/fault/shared
 # With all of it inlined a compiler needs three times as long, and no test is faster.
-$(BUILD)/obj/test/%.o: private override CFLAGS := $(CFLAGS:-O2=-Og)
+$(BUILD)/obj/test/unit/%.o $(BUILD)/obj/test/scenes/%.o: private override CFLAGS := $(CFLAGS:-O2=-Og)
 VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check/pid.o cmd/report/parts.o preload/version.o)
 $(VERSIONED): private CPPFLAGS += -DDIRECTNFS_VERSION='"$(VERSION)"'
 $(VERSIONED): $(BUILD)/version
@@ -128,17 +130,16 @@ $(addprefix $(BUILD)/test/integration/,ends uring uring_waits uring_world): PROG
 # They make, or look at, files of the run directory.
 $(addprefix $(BUILD)/test/integration/,behind intruder_files): PROGRAM_LIBS := -Iinclude -iquote src
 
-$(BUILD)/test/bench/%: test/bench/%.c
+# A program of measurements or of the laboratory: NAME.c, its parts in NAME, and what all of them share.
+.SECONDEXPANSION:
+parts = $(call obj,$(1:%=%.c) $(wildcard $(1:%=%/*.c) $(dir $(1))shared/*.c)) $(BUILD)/test/servers.a
+$(BUILD)/test/bench/%: $$(call parts,test/bench/$$*)
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -lm
 
-# It looks into the registry.
-$(BUILD)/test/fault/hosts: PROGRAM_LIBS := -iquote src
-$(BUILD)/test/fault/sessionserver: PROGRAM_LIBS := -iquote test/servers
-$(BUILD)/test/fault/sessionserver: $(BUILD)/test/servers.a
-$(BUILD)/test/fault/%: test/fault/%.c
+$(BUILD)/test/fault/%: $$(call parts,test/fault/$$*)
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< $(filter %.a,$^) $(LDFLAGS) -pthread -luring $(PROGRAM_LIBS)
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)
@@ -216,5 +217,5 @@ help:
 	@echo 'targets: all (default), unit, programs, check, demo, bench, torture, fuzz, install, uninstall, dist, deb, rpm, clean'
 
 .PHONY: all library unit programs check demo bench torture fuzzers fuzz install uninstall dist deb rpm clean help always
-.SECONDARY:
+.PRECIOUS: $(BUILD)/obj/%.o
 -include $(shell find $(BUILD)/obj $(BUILD)/test -name '*.d' 2>/dev/null)

@@ -32,7 +32,7 @@ void put_pattern(struct bytes *bytes, size_t length, uint8_t seed)
     }
 }
 
-uint32_t random_next(uint64_t *seed)
+uint32_t random_word(uint64_t *seed)
 {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(*seed >> 33);
@@ -40,7 +40,7 @@ uint32_t random_next(uint64_t *seed)
 
 size_t random_of(uint64_t *seed, size_t limit)
 {
-    return random_next(seed) % limit;
+    return random_word(seed) % limit;
 }
 
 void reply_free(struct reply *reply)

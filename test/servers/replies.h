@@ -26,7 +26,7 @@ void put_word(struct bytes *bytes, uint32_t value);
 void put_pattern(struct bytes *bytes, size_t length, uint8_t seed);
 
 /* A small generator with a known seed, so that every failure comes again. */
-uint32_t random_next(uint64_t *seed);
+uint32_t random_word(uint64_t *seed);
 size_t random_of(uint64_t *seed, size_t limit);
 
 /* A reply, and what a caller must see of it. */

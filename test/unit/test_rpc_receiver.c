@@ -529,7 +529,7 @@ UNIT_TEST(damaged_streams_do_no_harm)
         for (unsigned i = 0; i < changes; i++) {
             size_t at =
                 random_of(&scene->seed, random_of(&scene->seed, 2) ? scene->stream.length : 600);
-            scene->stream.data[at] = (uint8_t)random_next(&scene->seed);
+            scene->stream.data[at] = (uint8_t)random_word(&scene->seed);
         }
         scene->only = (enum only)random_of(&scene->seed, ONLY_KINDS);
         scene->payloads = (enum payloads)random_of(&scene->seed, PAYLOADS_KINDS);

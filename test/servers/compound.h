@@ -5,7 +5,7 @@
 #ifndef FAULT_COMPOUND_H
 #define FAULT_COMPOUND_H
 
-#include "../bench/wire41.h"
+#include "wire41.h"
 
 struct call {
     uint32_t xid, program, procedure;

@@ -7,7 +7,7 @@
 
 #include <fts.h>
 
-#include "stable.h"
+#include "power_stable.h"
 
 enum { SEEN = 1 << 16 };
 

@@ -300,7 +300,7 @@ static uint32_t op_write(struct compound *c)
         return V41_ERR_GRACE;
     if (!c->file)
         return V41_ERR_NOFILEHANDLE;
-    uint32_t status = file_store(&c->file, data, &length, offset, stable);
+    uint32_t status = file_put_data(&c->file, data, &length, offset, stable);
     if (status)
         return status;
     wire_put32(c->w, NFS_OK);

@@ -181,7 +181,7 @@ PROCEDURE(do_read)
 
 // Writes as much of it as is done at a time, and makes it as stable as is asked.  *count: bytes.  A
 // status; after NFS_STALE *f is NULL.
-static uint32_t file_store(struct file **f, const unsigned char *data, uint32_t *count,
+static uint32_t file_put_data(struct file **f, const unsigned char *data, uint32_t *count,
                            uint64_t offset, uint32_t stable)
 {
     ssize_t written = file_write(*f, data, *count < server.most ? *count : server.most, offset);
@@ -211,7 +211,7 @@ PROCEDURE(do_write)
         return;
     if (f) {
         before = f->st;
-        status = file_store(&f, data, &count, offset, stable);
+        status = file_put_data(&f, data, &count, offset, stable);
     }
     wire_put32(w, status);
     put_wcc(w, f ? &before : NULL, f);

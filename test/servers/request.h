@@ -6,8 +6,8 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
-#include "measure.h"
 #include "memv41.h"
+#include "tool.h"
 
 #define REPLY_MOST 512u // bytes of the longest reply without its payload
 

@@ -10,8 +10,8 @@
 #ifndef FAULT_STABLE_H
 #define FAULT_STABLE_H
 
-#include "../bench/request.h"
 #include "loop.h"
+#include "request.h"
 
 enum { PAGE = 4096, WORD = 8, PAGE_BUCKETS = 8192 };
 

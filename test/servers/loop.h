@@ -20,8 +20,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../bench/measure.h"
 #include "compound.h"
+#include "tool.h"
 
 enum { RECORD_MOST = 2 << 20, WATCHES_MOST = 1024 };
 
