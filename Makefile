@@ -52,6 +52,12 @@ CORE     := $(wildcard $(ROOMS:%=src/%/*.c))
 FACE     := $(wildcard src/preload/*.c src/preload/*/*.c)
 CMD      := $(wildcard src/cmd/*.c src/cmd/*/*.c)
 UNIT     := $(wildcard test/unit/test_*.c)
+SERVERS  := $(wildcard test/servers/*.c)
+SCENES   := $(wildcard test/scenes/*.c)
+ifdef FUZZER # what fuzzers use
+SERVERS  := $(addprefix test/servers/,nfs3_server.c replies.c)
+SCENES   := $(addprefix test/scenes/,expecting.c nfs3_messages.c nfs4_messages.c nfstab_helpers.c rpc_scene.c stats_segment.c unit.c)
+endif
 PROGRAMS := $(wildcard test/integration/*.c)
 BENCH    := $(wildcard test/bench/*.c)
 FAULT    := $(wildcard test/fault/*.c)
@@ -70,9 +76,11 @@ $(BUILD)/obj/%.o: %.c
 # The face defines what headers would redirect to checking functions.
 $(BUILD)/obj/src/preload/%.o: private override CFLAGS += -U_FORTIFY_SOURCE
 # What cmocka 2 calls deprecated is all that cmocka 1 has.
-$(BUILD)/obj/test/unit/%.o: private CPPFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
-# Tests have scenes in their headers: with all of it inlined a compiler needs three times as long, and no test is faster.
-$(BUILD)/obj/test/unit/%.o: private override CFLAGS := $(CFLAGS:-O2=-Og)
+$(BUILD)/obj/test/%.o: private CPPFLAGS += -iquote test/servers -iquote test/scenes -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
+$(BUILD)/obj/test/bench/%.o: private CPPFLAGS += -iquote test/bench/shared
+$(BUILD)/obj/test/fault/%.o: private CPPFLAGS += -iquote test/fault/shared
+# With all of it inlined a compiler needs three times as long, and no test is faster.
+$(BUILD)/obj/test/unit/%.o $(BUILD)/obj/test/scenes/%.o: private override CFLAGS := $(CFLAGS:-O2=-Og)
 VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check/pid.o cmd/report/parts.o preload/version.o)
 $(VERSIONED): private CPPFLAGS += -DDIRECTNFS_VERSION='"$(VERSION)"'
 $(VERSIONED): $(BUILD)/version
@@ -102,7 +110,16 @@ $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(BUILD)/t
 $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(CURSES) -lm
 
-$(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/libdirectnfs.a
+# What tests share, built once: the servers that they play, and the scenes of the unit tests. A linker takes the first
+# object that defines a name, so each name is defined once.
+PLAYED := $(BUILD)/test/scenes.a $(BUILD)/test/servers.a
+$(BUILD)/test/scenes.a: $(call obj,$(SCENES))
+$(BUILD)/test/servers.a: $(call obj,$(SERVERS))
+$(PLAYED):
+	@mkdir -p $(@D)
+	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(PLAYED) $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
@@ -113,15 +130,16 @@ $(addprefix $(BUILD)/test/integration/,ends uring uring_waits uring_world): PROG
 # They make, or look at, files of the run directory.
 $(addprefix $(BUILD)/test/integration/,behind intruder_files): PROGRAM_LIBS := -Iinclude -iquote src
 
-$(BUILD)/test/bench/%: test/bench/%.c
+# A program of measurements or of the laboratory: NAME.c, its parts in NAME, and what all of them share.
+.SECONDEXPANSION:
+parts = $(call obj,$(1:%=%.c) $(wildcard $(1:%=%/*.c) $(dir $(1))shared/*.c)) $(BUILD)/test/servers.a
+$(BUILD)/test/bench/%: $$(call parts,test/bench/$$*)
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -lm
 
-# It looks into the registry.
-$(BUILD)/test/fault/hosts: PROGRAM_LIBS := -iquote src
-$(BUILD)/test/fault/%: test/fault/%.c
+$(BUILD)/test/fault/%: $$(call parts,test/fault/$$*)
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< -pthread -luring $(PROGRAM_LIBS)
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)
@@ -132,7 +150,7 @@ $(BUILD)/test/lib/%: test/lib/%.c
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) -O2 -o $@ $<
 
 # Built by `make fuzzers`, which sets what clang needs for all objects.
-$(BUILD)/test/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/libdirectnfs.a
+$(BUILD)/test/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(PLAYED) $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lcmocka -lm
 
@@ -199,5 +217,5 @@ help:
 	@echo 'targets: all (default), unit, programs, check, demo, bench, torture, fuzz, install, uninstall, dist, deb, rpm, clean'
 
 .PHONY: all library unit programs check demo bench torture fuzzers fuzz install uninstall dist deb rpm clean help always
-.SECONDARY:
+.PRECIOUS: $(BUILD)/obj/%.o
 -include $(shell find $(BUILD)/obj $(BUILD)/test -name '*.d' 2>/dev/null)

@@ -20,7 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
-#include "inflight.h"
+#include "floor/inflight.h"
 
 // How many bytes a READ or WRITE moved, by the rest of its reply; *length: the payload of a READ.
 static uint32_t moved(struct wire_reader *r, bool write, uint32_t *length)

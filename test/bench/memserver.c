@@ -16,8 +16,9 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
-#include "replies.h"
+#include "memserver/replies.h"
 
 #define HEADER_ROOM   4096u        // of a WRITE request around its payload, generously
 #define RECEIVE_MOST  (256u << 10) // in one system call, unless a record is longer

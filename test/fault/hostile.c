@@ -1,5 +1,5 @@
 /*
- * Reads, writes and syncs while a server lies (lies.h), and judges what the calls say. A call may
+ * Reads, writes and syncs while a server lies (power_lies.h), and judges what the calls say. A call may
  * fail, and may take its time, within a bound; what succeeds must be right. When the server tells
  * the truth again everything must work again.
  *

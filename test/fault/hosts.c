@@ -17,7 +17,7 @@
  */
 #include <getopt.h>
 
-#include "hosts_turn.h"
+#include "hosts/hosts_turn.h"
 
 /* ---- rounds ---- */
 

@@ -1,6 +1,6 @@
 /*
  * A server of NFSv3 and NFSv4.1 that can lose power. It serves a directory, so that the kernel sees
- * the same files, and knows what stable storage would hold of them (stable.h). A loss of power
+ * the same files, and knows what stable storage would hold of them (power_stable.h). A loss of power
  * brings that back, and with it a new write verifier (RFC 1813, section 4.8).
  *
  *     powerserver --dir DIR --port N --mount-port N --control SOCKET [--seed S]
@@ -25,11 +25,11 @@
  *                                another file with equal bytes, as after a restore from a backup;
  *                                the old ones live on in the directory DIR.before
  *                                Between `power-loss` and `up` nobody sees it happen
- *     lie NAME [PERCENT]         so many replies (all) are wrong in one way, see lies.h
+ *     lie NAME [PERCENT]         so many replies (all) are wrong in one way, see power_lies.h
  *     lie truth                  an end of that
  *     lies                       their names
  *     counters
- *     and those of sessions.h
+ *     and those of power_sessions.h
  *
  * Calls that change something have their replies kept, by the client's address and port, xid and
  * procedure, as servers of NFSv3 do: a call that comes again is not executed again, and waits if
@@ -40,9 +40,9 @@
 #include <sys/random.h>
 
 #include "control.h"
-#include "execute.h"
-#include "lies.h"
-#include "sessions.h"
+#include "power_execute.h"
+#include "power_lies.h"
+#include "power_sessions.h"
 
 enum { REPLIES = 4096 };
 

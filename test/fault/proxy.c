@@ -50,7 +50,7 @@
 #include <getopt.h>
 
 #include "control.h"
-#include "relay.h"
+#include "proxy/relay.h"
 
 /* ---- commands ---- */
 

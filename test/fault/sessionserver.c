@@ -1,5 +1,5 @@
 /*
- * The server of test/unit/v41_server.h as a program: NFS version 4.1 at memory speed, files that
+ * The server of test/servers/v41_server.h as a program: NFS version 4.1 at memory speed, files that
  * are gone when it ends.
  *
  *     sessionserver PORT [PATH...]    listens at all addresses, and has these empty files
@@ -20,7 +20,7 @@
  *
  * Each line is answered by `ok`, `no` or the counters. It ends with its input.
  */
-#include "../unit/v41_server.h"
+#include "v41_server.h"
 
 enum { OTHER_ARGUMENTS = 2 };
 

@@ -24,9 +24,9 @@
 #include <getopt.h>
 
 #include "agents.h"
-#include "check.h"
-#include "kinds.h"
-#include "processes.h"
+#include "torture/check.h"
+#include "torture/kinds.h"
+#include "torture/processes.h"
 
 static struct {
     uint64_t seed;

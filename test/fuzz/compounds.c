@@ -2,7 +2,7 @@
  * The NFSv4.1 codec. Byte 0 says which reply, the others are it. The payload of a READ, and the end
  * of an EXCHANGE_ID, are found where the decoder finds them, met piece by piece.
  */
-#include "../unit/nfs4_messages.h"
+#include "nfs4_messages.h"
 #include "fuzz.h"
 
 typedef int finder(const uint8_t *results, size_t have, size_t *head, uint32_t *length);

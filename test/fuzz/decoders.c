@@ -3,7 +3,7 @@
  * many bytes as were read, and these decode to the same; the head of READ results is found where
  * the decoder finds it, met piece by piece.
  */
-#include "../unit/nfs3_messages.h"
+#include "nfs3_messages.h"
 #include "fuzz.h"
 
 /* The order is that of byte 0 in the corpus. */

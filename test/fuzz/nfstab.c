@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "../unit/nfstab_helpers.h"
+#include "nfstab_helpers.h"
 #include "fuzz.h"
 
 static void check_diagnostics(const struct conf_diagnostics *d)

@@ -5,7 +5,7 @@
  * no byte lands outside of the destinations of calls in flight.
  */
 
-#include "../unit/rpc_scene.h"
+#include "rpc_scene.h"
 #include "fuzz.h"
 
 enum { PAYLOAD_MOST = 70000 };

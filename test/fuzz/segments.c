@@ -13,7 +13,7 @@
 #include "fuzz.h"
 #include "ledger/layout.h"
 #include "stats/read.h"
-#include "../unit/stats_segment.h"
+#include "stats_segment.h"
 #include "sys/sys.h"
 
 static char directory[] = "/dev/shm/dnfuzz.XXXXXX";
@@ -98,10 +98,10 @@ static void check_all(const struct stats_snapshot *snapshot)
     struct directnfs_stats *sum = stats_snapshot_sum(snapshot);
     must(sum != NULL);
     for (unsigned i = 0; i < snapshot->count; i++)
-        stats_segment_check(snapshot->processes[i], must_be_printable);
+        stats_segment_check(snapshot->processes[i], must_be_printable, fuzz_wrong);
     for (unsigned i = 0; i < snapshot->ended_count; i++)
-        stats_segment_check(snapshot->ended[i], must_be_printable);
-    stats_segment_check(sum, must_be_printable);
+        stats_segment_check(snapshot->ended[i], must_be_printable, fuzz_wrong);
+    stats_segment_check(sum, must_be_printable, fuzz_wrong);
     for (unsigned i = 0; i < DIRECTNFS_PROCEDURES; i++)
         check_latency(&sum->counters.procedures[i].latency);
     for (unsigned i = 0; i < sum->path_count; i++)

@@ -89,7 +89,7 @@ SCENE_TEST(as_it_becomes_the_agent_while_a_process_lives)
 static void writes_and_syncs(void)
 {
     int fd = engine_adopt("f", O_RDWR);
-    put_blocks(fd, lives);
+    put_round(fd, lives);
     CHECK_EQUAL(engine_fsync(fd), 0);
 }
 
@@ -232,7 +232,7 @@ static void writes_and_fsyncs(void)
 {
     file_start();
     int fd = engine_adopt("f", O_RDWR);
-    put_blocks(fd, dies);
+    put_round(fd, dies);
     CHECK_EQUAL(engine_fsync(fd), 0);
     file_finish();
 }
@@ -278,7 +278,7 @@ SCENE_TEST(or_with_the_agent)
 
 static void writes_and_waits(void)
 {
-    put_blocks(engine_adopt("f", O_RDWR), dies);
+    put_round(engine_adopt("f", O_RDWR), dies);
     tell_step(WROTE);
     pause();
 }

@@ -7,7 +7,7 @@
 #include "../../src/cmd/check/report.c"
 #include "../../src/cmd/check/route.c"
 #include "../../src/cmd/print.c"
-#include "cmd_stubs.h"
+#include "unit.h"
 
 /* ---- what was printed ---- */
 

@@ -10,7 +10,7 @@
 #include "../../src/cmd/stat/page.c"
 #include "../../src/cmd/stat/set.c"
 #include "../../src/cmd/table.c"
-#include "cmd_stubs.h"
+#include "unit.h"
 
 enum { PROCESSES = 60, LINES = 40, WIDE = 100, NARROW = 60 };
 

@@ -18,7 +18,7 @@
 #include "../../src/cmd/stat/view.c"
 #include "../../src/cmd/print.c"
 #include "../../src/cmd/table.c"
-#include "cmd_stubs.h"
+#include "unit.h"
 
 /* ---- a set of two processes ---- */
 

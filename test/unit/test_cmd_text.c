@@ -4,7 +4,7 @@
 
 #include "../../src/cmd/print.c"
 #include "../../src/cmd/table.c"
-#include "cmd_stubs.h"
+#include "unit.h"
 
 static void printable_is(const char *text, size_t limit, const char *expected)
 {

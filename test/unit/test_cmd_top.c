@@ -13,7 +13,7 @@
 #include "../../src/cmd/top/model.c"
 #include "../../src/cmd/top/table.c"
 #include "../../src/cmd/top/view.c"
-#include "cmd_stubs.h"
+#include "unit.h"
 
 /* ---- the rest of the command ---- */
 

@@ -367,7 +367,7 @@ PATH_TEST(a_change_of_a_path_is_said_once_by_all)
 {
     char log[128];
     struct net_server *seers[2] = {client};
-    scene_client(2, &seers[1]);
+    paths_client(2, &seers[1]);
     snprintf(log, sizeof(log), "%s/log", getenv("DIRECTNFS_RUN"));
     assert_int_equal(log_open(log), 0);
     for (unsigned round = 1; round <= 2; round++) {

@@ -3,8 +3,6 @@
 #include "ledger/dirty.h"
 #include "sys/thread.h"
 
-enum { PAGE_BYTES = 8192 };
-
 static struct file_control *other; /* the second server's; the scene's own is the first */
 
 static int start_other(pid_t *server)

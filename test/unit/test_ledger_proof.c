@@ -7,7 +7,7 @@ UNIT_TEST(it_is_proven_by_the_ctime_that_the_file_had)
     open_file(605);
     leave(false);
     expect_proof_of_all(1000); /* and the time of modification is the same: that can be set */
-    learn(1001);               /* somebody else wrote it, and this host saw that */
+    learn_times(1001);         /* somebody else wrote it, and this host saw that */
     assert_int_equal(prove(1001), LEDGER_STRAY_NOT_PROVEN);
     forget_file();
 }
@@ -18,7 +18,7 @@ UNIT_TEST(own_writes_are_part_of_the_proof_and_hide_no_change_that_was_seen_befo
     leave(false);
     write_at(500000, 1000, 1001);
     expect_proof_of_all(1001);
-    learn(1002); /* somebody else's */
+    learn_times(1002); /* somebody else's */
     write_at(500000, 1002, 1003);
     assert_int_equal(prove(1003), LEDGER_STRAY_NOT_PROVEN);
     forget_file();
@@ -151,7 +151,7 @@ UNIT_TEST(what_is_written_after_a_change_by_others_was_seen_is_proven_from_then_
 {
     open_file(636);
     leave(false);
-    learn(1001);
+    learn_times(1001);
     expect_proof_of_the_second(1001);
     forget_file();
 }
@@ -227,7 +227,7 @@ UNIT_TEST(nor_does_a_question_after_a_write_without_an_answer)
 {
     leave_sent(623, true);
     ledger_process_sweep(0);
-    learn(1002); /* somebody else's, or what was on its way: who knows */
+    learn_times(1002); /* somebody else's, or what was on its way: who knows */
     assert_int_equal(prove_sent(1002), LEDGER_STRAY_NOT_PROVEN);
     forget_file();
 }

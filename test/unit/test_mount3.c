@@ -1,6 +1,6 @@
 /* The procedures of MOUNT and of the port mapper: what is sent, and what replies mean. */
 #include <stdio.h>
-#include "mount3_responder.h"
+#include "mount3_scene.h"
 
 /* MNT */
 

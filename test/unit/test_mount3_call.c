@@ -2,7 +2,7 @@
 #include <dirent.h>
 #include <linux/capability.h>
 #include <sys/syscall.h>
-#include "mount3_responder.h"
+#include "mount3_scene.h"
 
 /* Replies that are wrong. */
 
@@ -133,7 +133,7 @@ UNIT_TEST(a_slow_reply_within_the_timeout_is_taken)
 
 UNIT_TEST(nobody_listening_is_connection_refused)
 {
-    struct sockaddr_in name = loopback;
+    struct sockaddr_in name = loopback4;
     socklen_t size = sizeof(name);
     struct net_address address = {.peer.ss_family = AF_INET};
     struct mount3_target target = {.address = &address, .timeout_ms = PATIENCE_MS};
@@ -177,7 +177,7 @@ static uint16_t port_used(const struct responder *responder)
 
 UNIT_TEST(the_local_address_is_the_source)
 {
-    struct sockaddr_in local = loopback;
+    struct sockaddr_in local = loopback4;
     struct responder responder = {.replies = {ACCEPTED}};
     struct mount3_target target;
 
@@ -199,7 +199,7 @@ UNIT_TEST(a_local_address_that_is_not_ours_is_refused)
     struct net_address address = {0};
     struct mount3_target target = {.address = &address, .port = 1, .timeout_ms = PATIENCE_MS};
 
-    memcpy(&address.peer, &loopback, sizeof(loopback));
+    memcpy(&address.peer, &loopback4, sizeof(loopback4));
     memcpy(&address.local, &local, sizeof(local));
     assert_int_equal(mount3_null(&target), -EADDRNOTAVAIL);
     memcpy(&address.local, &loopback6, sizeof(loopback6));

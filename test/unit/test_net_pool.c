@@ -2,7 +2,7 @@
 #include "rpc/rpc.h"
 #include "net/balance.h"
 #include "net/pool.h"
-#include "rpc_server.h"
+#include "queries.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "unit.h"

@@ -6,7 +6,7 @@
 
 UNIT_TEST(every_truncated_message_is_refused)
 {
-    for (size_t i = 0; i < MESSAGE_COUNT; i++) {
+    for (size_t i = 0; i < message_count; i++) {
         struct bytes b = from_hex(messages[i].hex);
         union decoded v;
         size_t left;
@@ -20,7 +20,7 @@ UNIT_TEST(every_truncated_message_is_refused)
 
 UNIT_TEST(encoding_into_a_buffer_too_small_is_refused)
 {
-    for (size_t i = 0; i < MESSAGE_COUNT; i++) {
+    for (size_t i = 0; i < message_count; i++) {
         struct bytes b = from_hex(messages[i].hex);
         union decoded v;
 

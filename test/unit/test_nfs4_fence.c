@@ -28,9 +28,9 @@ static void put_token(uint64_t verifier, uint8_t *where)
 
 static void server_has_token(uint64_t verifier)
 {
-    assert_false(atomic_load(&server.new_token));
-    put_token(verifier, server.token);
-    atomic_store(&server.new_token, true);
+    assert_false(atomic_load(&session_server.new_token));
+    put_token(verifier, session_server.token);
+    atomic_store(&session_server.new_token, true);
 }
 
 static void host_has(enum run_fence_state state, uint64_t verifier)
@@ -65,9 +65,9 @@ static int begin(void **state)
     if (make_run_directory(state) != 0)
         return -1;
     log_set_level(LOG_LEVEL_ERROR);
-    server_start();
+    session_server_start();
     *in = (struct sockaddr_in){.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)server.port),
+                               .sin_port = htons((uint16_t)session_server.port),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
     client = (struct nfs_client){.version = &nfs_version41,
@@ -85,7 +85,7 @@ static int end(void **state)
 {
     rpc_server_destroy(client.server);
     sys_free(client.session);
-    server_stop();
+    session_server_stop();
     return remove_run_directory(state);
 }
 
@@ -101,13 +101,13 @@ static int ask(void)
 static int ask_anew(unsigned *exchanges)
 {
     struct nfs_session *before = client.session;
-    unsigned asked = atomic_load(&server.ops[S_EXCHANGE_ID]);
+    unsigned asked = atomic_load(&session_server.ops[S_EXCHANGE_ID]);
     client.session = fenced();
     int result = ask();
     nfs4_session_end(&client);
     sys_free(client.session);
     client.session = before;
-    *exchanges = atomic_load(&server.ops[S_EXCHANGE_ID]) - asked;
+    *exchanges = atomic_load(&session_server.ops[S_EXCHANGE_ID]) - asked;
     return result;
 }
 
@@ -194,14 +194,15 @@ UNIT_TEST_WITH(what_was_damaged_is_not_held, make_run_directory, remove_run_dire
 FENCE_TEST(a_host_that_has_the_fence_is_served_by_its_owner)
 {
     assert_int_equal(ask(), 0);
-    assert_int_equal(atomic_load(&server.fences), 1);
+    assert_int_equal(atomic_load(&session_server.fences), 1);
     assert_int_equal(client.session->verifier, OURS);
     assert_string_equal(client.session->owner.name, "directnfs fence db");
-    assert_int_equal(atomic_load(&server.alive), 1); /* who read the token has gone */
-    unsigned destroyed = atomic_load(&server.ops[S_DESTROY_CLIENTID]);
+    assert_int_equal(atomic_load(&session_server.alive), 1); /* who read the token has gone */
+    unsigned destroyed = atomic_load(&session_server.ops[S_DESTROY_CLIENTID]);
     nfs4_session_end(&client);
-    assert_int_equal(atomic_load(&server.alive), 0);
-    assert_int_equal(atomic_load(&server.ops[S_DESTROY_CLIENTID]), destroyed); /* it is shared */
+    assert_int_equal(atomic_load(&session_server.alive), 0);
+    assert_int_equal(atomic_load(&session_server.ops[S_DESTROY_CLIENTID]),
+                     destroyed); /* it is shared */
 }
 
 FENCE_TEST(a_host_that_has_not_taken_it_asks_nobody)
@@ -220,9 +221,9 @@ FENCE_TEST(a_host_that_has_not_taken_it_asks_nobody)
 FENCE_TEST(a_server_that_is_started_again_takes_it_from_nobody)
 {
     assert_int_equal(ask(), 0);
-    atomic_store(&server.forget, true);
+    atomic_store(&session_server.forget, true);
     assert_int_equal(ask(), 0);
-    assert_int_equal(atomic_load(&server.fences), 2);
+    assert_int_equal(atomic_load(&session_server.fences), 2);
     assert_int_equal(host_state(), RUN_FENCE_HELD);
 }
 
@@ -231,17 +232,18 @@ FENCE_TEST(the_loser_never_makes_a_session_of_the_fence_again)
     unsigned exchanges;
     assert_int_equal(ask(), 0);
     server_has_token(THEIRS);
-    atomic_store(&server.forget, true); /* no record of anybody: who comes first would have it */
+    atomic_store(&session_server.forget,
+                 true); /* no record of anybody: who comes first would have it */
     assert_int_equal(ask(), -EIO);
     assert_int_equal(ask(), -EIO);
-    assert_int_equal(atomic_load(&server.fences), 1);
+    assert_int_equal(atomic_load(&session_server.fences), 1);
     assert_int_equal(host_state(), RUN_FENCE_LOST);
     assert_int_equal(ask_anew(&exchanges), -EIO);
     assert_int_equal(exchanges, 0);
     host_has(RUN_FENCE_HELD, OURS + 1); /* the host takes it back: this process stays without */
     server_has_token(OURS + 1);
     assert_int_equal(ask(), -EIO);
-    assert_int_equal(atomic_load(&server.fences), 1);
+    assert_int_equal(atomic_load(&session_server.fences), 1);
     assert_int_equal(ask_anew(&exchanges), 0);
 }
 
@@ -254,31 +256,31 @@ FENCE_TEST(writes_of_the_loser_end_with_an_error)
     struct nfs_transfer done;
     assert_int_equal(ask(), 0);
     server_has_token(THEIRS);
-    atomic_store(&server.forget, true);
+    atomic_store(&session_server.forget, true);
     assert_int_equal(nfs_write(&client, &file, 0, &from, NFS_UNSTABLE, &done), -EIO);
     assert_int_equal(nfs_read(&client, &file, 0, &from, &done), -EIO);
-    assert_int_equal(atomic_load(&server.writes), 0);
+    assert_int_equal(atomic_load(&session_server.writes), 0);
 }
 
 FENCE_TEST(a_session_that_was_made_too_late_is_not_used)
 {
-    put_token(THEIRS, server.taken);
-    atomic_store(&server.taken_meanwhile, true);
+    put_token(THEIRS, session_server.taken);
+    atomic_store(&session_server.taken_meanwhile, true);
     assert_int_equal(ask(), -EIO);
-    assert_int_equal(atomic_load(&server.fences), 1);
-    assert_int_equal(atomic_load(&server.alive), 0);
+    assert_int_equal(atomic_load(&session_server.fences), 1);
+    assert_int_equal(atomic_load(&session_server.alive), 0);
     assert_int_equal(host_state(), RUN_FENCE_LOST);
 }
 
 FENCE_TEST(without_a_token_nothing_is_known_and_nothing_is_lost)
 {
-    atomic_store(&server.no_token, true);
+    atomic_store(&session_server.no_token, true);
     assert_int_equal(ask(), -EIO);
-    assert_int_equal(atomic_load(&server.fences), 0);
-    atomic_store(&server.no_token, false);
-    assert_false(atomic_load(&server.new_token));
-    memset(server.token, 'x', 100);
-    atomic_store(&server.new_token, true);
+    assert_int_equal(atomic_load(&session_server.fences), 0);
+    atomic_store(&session_server.no_token, false);
+    assert_false(atomic_load(&session_server.new_token));
+    memset(session_server.token, 'x', 100);
+    atomic_store(&session_server.new_token, true);
     assert_int_equal(ask(), -EIO);
     server_has_token(OURS);
     assert_int_equal(ask(), 0);
@@ -327,23 +329,23 @@ FENCE_TEST(nor_does_a_server_that_is_started_again_in_it)
     assert_int_equal(ask(), 0);
     client.timeout_ms = 300;
     no_descriptors_begin();
-    atomic_store(&server.forget, true);
+    atomic_store(&session_server.forget, true);
     int during = ask();
     no_descriptors_end();
     client.timeout_ms = TIMEOUT_MS;
     assert_int_equal(during, -ETIMEDOUT);
     assert_int_equal(ask(), 0);
-    assert_int_equal(atomic_load(&server.fences), 2);
+    assert_int_equal(atomic_load(&session_server.fences), 2);
 }
 
 FENCE_TEST(who_takes_it_needs_no_token)
 {
     struct nfs_session *session = client.session;
     client.session = nfs4_session_new(NULL, NULL);
-    atomic_store(&server.no_token, true);
+    atomic_store(&session_server.no_token, true);
     assert_int_equal(nfs4_fence_take(&client, &fence, THEIRS), 0);
-    assert_int_equal(atomic_load(&server.fences), 1);
-    assert_int_equal(atomic_load(&server.alive), 0);
+    assert_int_equal(atomic_load(&session_server.fences), 1);
+    assert_int_equal(atomic_load(&session_server.alive), 0);
     sys_free(client.session);
     client.session = session;
 }
@@ -388,13 +390,14 @@ FENCE_TEST(nothing_is_done_in_a_session_that_was_made_too_late)
     assert_ptr_not_equal(second, late.channel);
     uint32_t before = generation();
     nfs_write_begin(&late, &client, &file, 4096, &from, NFS_FILE_SYNC);
-    put_token(THEIRS, server.taken);
+    put_token(THEIRS, session_server.taken);
     server_has_token(OURS);
-    atomic_store(&server.taken_meanwhile, true);
-    atomic_store(&server.forget, true);
-    atomic_store(&server.fail_op, S_RECLAIM_COMPLETE); /* so that it is not proven for a while */
-    atomic_store(&server.fail_status, NFS4ERR_DELAY);
-    atomic_store(&server.fail_count, 5);
+    atomic_store(&session_server.taken_meanwhile, true);
+    atomic_store(&session_server.forget, true);
+    atomic_store(&session_server.fail_op,
+                 S_RECLAIM_COMPLETE); /* so that it is not proven for a while */
+    atomic_store(&session_server.fail_status, NFS4ERR_DELAY);
+    atomic_store(&session_server.fail_count, 5);
     assert_int_equal(pthread_create(&thread, NULL, ask_in_thread, &result), 0);
     while (generation() == before)
         ;
@@ -403,7 +406,7 @@ FENCE_TEST(nothing_is_done_in_a_session_that_was_made_too_late)
     pthread_join(thread, NULL);
     assert_int_equal(nfs_write_end(&late, NFS_FILE_SYNC, &done), -EIO);
     assert_int_equal(result, -EIO);
-    assert_int_equal(atomic_load(&server.writes), 0);
+    assert_int_equal(atomic_load(&session_server.writes), 0);
 }
 
 int main(void)

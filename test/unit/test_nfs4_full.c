@@ -35,9 +35,9 @@ SESSION_TEST(a_server_that_makes_no_more_sessions_is_waited_for_and_that_is_said
     struct nfs_attr attr;
     for (unsigned i = 0; i < 3; i++) {
         begin_log();
-        nfs4_session_end(&client);
+        nfs4_session_end(&session_client);
         fail_next(i == 1 ? S_EXCHANGE_ID : S_CREATE_SESSION, statuses[i], often[i]);
-        assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+        assert_int_equal(nfs_getattr(&session_client, &root, &attr), 0);
         end_log("it makes no session: ", 1);
     }
 }
@@ -48,7 +48,7 @@ SESSION_TEST(a_server_that_opens_no_more_files_is_named)
     struct nfs_transfer done;
     begin_log();
     write_block(7, &done);
-    atomic_store(&server.insists, true);
+    atomic_store(&session_server.insists, true);
     fail_next(S_OPEN, RESOURCE, 2);
     read_block(7);
     end_log("it insists that files are open, and opens no more", 1);

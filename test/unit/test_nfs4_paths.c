@@ -45,10 +45,10 @@ static int begin(void **unused)
 {
     (void)unused;
     log_open("/dev/null");
-    server_start();
+    session_server_start();
     atomic_store(&first_fails, false);
-    const struct net_address addresses[] = {loopback(server.port, "first"),
-                                            loopback(server.other_port, "second")};
+    const struct net_address addresses[] = {loopback(session_server.port, "first"),
+                                            loopback(session_server.other_port, "second")};
     struct net_server_options options = {.name = "two",
                                          .connections_max = 2,
                                          .port_policy = NET_PORT_ANY,
@@ -71,7 +71,7 @@ static int end(void **unused)
     (void)unused;
     rpc_server_destroy(client.server);
     sys_free(client.session);
-    server_stop();
+    session_server_stop();
     return 0;
 }
 
@@ -86,9 +86,9 @@ static void use_both(void)
 static void fail_first_after_a_write(void)
 {
     atomic_store(&first_fails, true);
-    atomic_store(&server.death, SERVER_DIES_AFTER);
-    atomic_store(&server.cut, true);
-    atomic_store(&server.deaths, 1);
+    atomic_store(&session_server.death, SERVER_DIES_AFTER);
+    atomic_store(&session_server.cut, true);
+    atomic_store(&session_server.deaths, 1);
 }
 
 static uint8_t blocks[IN_FLIGHT][BLOCK];
@@ -130,11 +130,11 @@ static void assert_written_once(void)
         assert_false(done.repeated);
         assert_int_equal(channel->path->index, 1);
     }
-    assert_int_equal(atomic_load(&server.writes), IN_FLIGHT);
-    assert_int_equal(atomic_load(&server.told_again), 1);
+    assert_int_equal(atomic_load(&session_server.writes), IN_FLIGHT);
+    assert_int_equal(atomic_load(&session_server.told_again), 1);
     for (int i = 0; i < IN_FLIGHT * BLOCK; i++)
-        assert_int_equal(server.file[i], i / BLOCK + 1);
-    assert_int_equal(atomic_load(&server.clients), 1);
+        assert_int_equal(session_server.file[i], i / BLOCK + 1);
+    assert_int_equal(atomic_load(&session_server.clients), 1);
     assert_int_equal(client.session->lost, 0);
     assert_int_equal(client.session->aside, 0);
 }
@@ -218,15 +218,15 @@ static void carry_out(unsigned count)
         assert_int_equal(result, 0);
     }
     assert_int_equal(client.session->aside, 0);
-    assert_true(atomic_load(&server.writes) >= count);
+    assert_true(atomic_load(&session_server.writes) >= count);
     for (unsigned i = 0; i < count * BLOCK; i++)
-        assert_int_equal(server.file[i], i / BLOCK + 1);
+        assert_int_equal(session_server.file[i], i / BLOCK + 1);
 }
 
 UNIT_TEST_WITH(all_slots_may_be_those_of_calls_that_nobody_waits_for, begin, end)
 {
     struct nfs_attr attr;
-    atomic_store(&server.slots, IN_FLIGHT);
+    atomic_store(&session_server.slots, IN_FLIGHT);
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     use_both();
     fail_first_after_a_write();
@@ -237,7 +237,7 @@ UNIT_TEST_WITH(so_they_may_when_others_are_of_no_use, begin, end)
 {
     enum { LOST = 3 };
     struct nfs_attr attr;
-    atomic_store(&server.slots, IN_FLIGHT);
+    atomic_store(&session_server.slots, IN_FLIGHT);
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     use_both();
     pthread_mutex_lock(&client.session->lock);
@@ -252,7 +252,7 @@ UNIT_TEST_WITH(a_path_to_the_same_server_is_known_by_its_owner_and_scope, begin,
 {
     struct nfs_attr attr;
     struct net_server *other;
-    const struct net_address address = loopback(server.other_port, "other");
+    const struct net_address address = loopback(session_server.other_port, "other");
     struct net_server_options options = {.name = "other",
                                          .connections_max = 1,
                                          .port_policy = NET_PORT_ANY,
@@ -266,14 +266,14 @@ UNIT_TEST_WITH(a_path_to_the_same_server_is_known_by_its_owner_and_scope, begin,
     over.timeout_ms = 60000;
     assert_int_equal(nfs4_session_leads_here(&over), 0);
     assert_int_equal(nfs_getattr(&over, &file, &attr), 0); /* in the same session */
-    assert_int_equal(atomic_load(&server.ops[S_CREATE_SESSION]), 1);
-    atomic_store(&server.other_node, true); /* of a cluster: it does not know the session */
+    assert_int_equal(atomic_load(&session_server.ops[S_CREATE_SESSION]), 1);
+    atomic_store(&session_server.other_node, true); /* of a cluster: it does not know the session */
     assert_int_equal(nfs4_session_leads_here(&over), -EXDEV);
-    atomic_store(&server.other_node, false);
+    atomic_store(&session_server.other_node, false);
     assert_int_equal(nfs4_session_leads_here(&over), 0);
     nfs4_session_after_fork(client.session); /* a child knows it before it has a session */
     assert_int_equal(nfs4_session_leads_here(&over), 0);
-    atomic_store(&server.other_owner, true);
+    atomic_store(&session_server.other_owner, true);
     assert_int_equal(nfs4_session_leads_here(&over), -EXDEV);
     rpc_server_destroy(other);
 }
@@ -283,7 +283,7 @@ UNIT_TEST_WITH(one_slot_is_enough_for_two_paths, begin, end)
 {
     struct nfs_attr attr;
     struct rpc_call *calls[2];
-    atomic_store(&server.slots, 1);
+    atomic_store(&session_server.slots, 1);
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     assert_int_equal(client.session->granted, 1);
     use_both();
@@ -298,7 +298,7 @@ UNIT_TEST_WITH(one_slot_is_enough_for_two_paths, begin, end)
         struct nfs_transfer done;
         assert_int_equal(nfs_write_end(&room[i], NFS_FILE_SYNC, &done), 0);
     }
-    assert_int_equal(atomic_load(&server.writes), 2);
+    assert_int_equal(atomic_load(&session_server.writes), 2);
 }
 
 /* The call that has the only slot was carried out over the first path, which is down since; another
@@ -306,7 +306,7 @@ UNIT_TEST_WITH(one_slot_is_enough_for_two_paths, begin, end)
 static void begin_with_the_slot_adrift(struct net_channel **there)
 {
     struct nfs_attr attr;
-    atomic_store(&server.slots, 1);
+    atomic_store(&session_server.slots, 1);
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     use_both();
     fail_first_after_a_write();
@@ -325,7 +325,7 @@ static void assert_all_written(int count)
         assert_int_equal(nfs_write_end(&room[i], NFS_FILE_SYNC, &done), 0);
         assert_false(done.unsettled);
     }
-    assert_int_equal(atomic_load(&server.writes), count);
+    assert_int_equal(atomic_load(&session_server.writes), count);
 }
 
 UNIT_TEST_WITH(who_waits_for_a_slot_sends_its_own_call_that_has_it_over_another_path, begin, end)
@@ -389,11 +389,11 @@ UNIT_TEST_WITH(a_copy_over_an_older_connection_that_is_put_off_says_nothing_of_t
     fail_first_after_a_write();
     begin_write(0, 2);
     rpc_submit_on(net_path_channel(&client.server->paths[0], BLOCK), calls, 1);
-    while (atomic_load(&server.writes) < 2)
+    while (atomic_load(&session_server.writes) < 2)
         sys_nanosleep_ms(1);
-    atomic_store(&server.fail_op, S_SEQUENCE);
-    atomic_store(&server.fail_status, NFS4ERR_DELAY);
-    atomic_store(&server.fail_count, 1);
+    atomic_store(&session_server.fail_op, S_SEQUENCE);
+    atomic_store(&session_server.fail_status, NFS4ERR_DELAY);
+    atomic_store(&session_server.fail_count, 1);
     rpc_wait(calls, 1);
     assert_int_equal(room[0].channel->path->index, 1);
     assert_int_equal(nfs_write_end(&room[0], NFS_FILE_SYNC, &done), -EAGAIN);
@@ -405,8 +405,8 @@ UNIT_TEST_WITH(a_copy_over_an_older_connection_that_is_put_off_says_nothing_of_t
                   (struct rpc_call *[]){&room[1]}, 1);
     rpc_wait((struct rpc_call *[]){&room[1]}, 1);
     assert_int_equal(nfs_write_end(&room[1], NFS_FILE_SYNC, &done), 0);
-    assert_int_equal(atomic_load(&server.writes), 3);
-    assert_int_equal(server.file[BLOCK], 9);
+    assert_int_equal(atomic_load(&session_server.writes), 3);
+    assert_int_equal(session_server.file[BLOCK], 9);
 }
 
 static bool second_is_answered(void *unused)
@@ -424,7 +424,7 @@ static void do_nothing(struct rpc_call *unused)
 UNIT_TEST_WITH(who_drives_several_channels_gets_a_slot, begin, end)
 {
     struct nfs_attr attr;
-    atomic_store(&server.slots, 1);
+    atomic_store(&session_server.slots, 1);
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     use_both();
     for (int i = 0; i < 2; i++) {
@@ -447,23 +447,23 @@ UNIT_TEST_WITH(a_connection_is_bound_by_who_has_it, begin, end)
 {
     static const struct conf_tunables tunables = {.retransmit_timeout = 60};
     struct nfs_attr attr;
-    const struct net_address address = loopback(server.other_port, "other");
+    const struct net_address address = loopback(session_server.other_port, "other");
     struct nfs_client over = client;
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     over.timeout_ms = 200;
     assert_int_equal(reach_over(&address, NET_PORT_ANY, 1, &tunables, &over.server), 0);
-    atomic_store(&server.fail_op, S_SEQUENCE);
-    atomic_store(&server.fail_status, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
-    atomic_store(&server.fail_count, 1);
+    atomic_store(&session_server.fail_op, S_SEQUENCE);
+    atomic_store(&session_server.fail_status, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+    atomic_store(&session_server.fail_count, 1);
     assert_int_equal(nfs_getattr(&over, &file, &attr), 0);
-    assert_int_equal(atomic_load(&server.ops[S_BIND]), 1);
-    atomic_store(&server.fail_count, UINT32_MAX);
+    assert_int_equal(atomic_load(&session_server.ops[S_BIND]), 1);
+    atomic_store(&session_server.fail_count, UINT32_MAX);
     assert_int_equal(nfs_getattr(&over, &file, &attr), -ETIMEDOUT);
     rpc_server_destroy(over.server);
-    atomic_store(&server.fail_count, 0);
-    unsigned bound = atomic_load(&server.ops[S_BIND]);
+    atomic_store(&session_server.fail_count, 0);
+    unsigned bound = atomic_load(&session_server.ops[S_BIND]);
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
-    assert_int_equal(atomic_load(&server.ops[S_BIND]), bound);
+    assert_int_equal(atomic_load(&session_server.ops[S_BIND]), bound);
 }
 
 /* That a path is dead is no answer of a server. */

@@ -12,7 +12,7 @@
 #include "stats/count.h"
 #include "rpc/transport.h"
 #include "net/pool.h"
-#include "rpc_server.h"
+#include "queries.h"
 #include "sys/log.h"
 #include "unit.h"
 

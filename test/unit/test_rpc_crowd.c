@@ -11,7 +11,7 @@
 #include "rounds.h"
 #include "rpc/rpc.h"
 #include "net/pool.h"
-#include "rpc_server.h"
+#include "queries.h"
 #include "sys/log.h"
 #include "unit.h"
 
@@ -33,13 +33,13 @@ static void *crowd_member(void *context)
     struct rpc_call *calls[DEPTH_MAX];
     uint64_t seed = atomic_fetch_add(&crowd->next_token, 1) + 1;
     for (unsigned done = 0; done < crowd->calls;) {
-        unsigned depth = 1 + (unsigned)random_below(&seed, crowd->depth);
+        unsigned depth = 1 + (unsigned)random_of(&seed, crowd->depth);
         if (depth > crowd->calls - done)
             depth = crowd->calls - done;
         for (unsigned i = 0; i < depth; i++) {
             uint32_t token = atomic_fetch_add(&crowd->next_token, 1);
-            query_begin(&queries[i], 1 + (enum procedure)random_below(&seed, 3), token,
-                        random_below(&seed, crowd->longest));
+            query_begin(&queries[i], 1 + (enum procedure)random_of(&seed, 3), token,
+                        random_of(&seed, crowd->longest));
             calls[i] = &queries[i].call;
         }
         rpc_submit(crowd->client, calls, depth);

@@ -29,9 +29,9 @@ static void run_every_way(struct scene *scene)
         }
         for (unsigned round = 0; round < rounds_of(20); round++) {
             rewind_scene(scene, round % 2);
-            size_t most = 1 + random_below(&scene->seed, length);
+            size_t most = 1 + random_of(&scene->seed, length);
             for (size_t at = 0; at < length;) {
-                size_t piece = 1 + random_below(&scene->seed, most);
+                size_t piece = 1 + random_of(&scene->seed, most);
                 if (piece > length - at)
                     piece = length - at;
                 assert_int_equal(deliver(scene, at, at + piece, SIZE_MAX), 0);
@@ -405,33 +405,32 @@ UNIT_TEST(random_streams)
 {
     for (uint64_t seed = 1; seed <= rounds_of(300); seed++) {
         struct scene *scene = scene_new(seed * 7919);
-        unsigned count = 1 + (unsigned)random_below(&scene->seed, 8);
+        unsigned count = 1 + (unsigned)random_of(&scene->seed, 8);
         for (unsigned i = 0; i < count; i++) {
-            size_t kind = random_below(&scene->seed, 8);
-            size_t length = random_below(&scene->seed, kind % 2 ? 60 : 9000);
-            int vectors = 1 + (int)random_below(&scene->seed, 4);
+            size_t kind = random_of(&scene->seed, 8);
+            size_t length = random_of(&scene->seed, kind % 2 ? 60 : 9000);
+            int vectors = 1 + (int)random_of(&scene->seed, 4);
             if (kind < 4) {
-                scene_read(scene, kind & 1, length + random_below(&scene->seed, 30), length,
-                           vectors);
+                scene_read(scene, kind & 1, length + random_of(&scene->seed, 30), length, vectors);
             } else if (kind < 6) {
-                scene_plain(scene, random_below(&scene->seed, RPC_RESULTS_MAX + 1));
+                scene_plain(scene, random_of(&scene->seed, RPC_RESULTS_MAX + 1));
             } else if (kind == 6) {
                 scene_unknown(scene, length);
             } else {
                 struct expecting *e = scene_call(scene, true, length, vectors);
                 reply_read(&e->reply, e->call.xid, length & 1, length);
-                put_fragments(&scene->stream, &e->reply.message,
-                              1 + random_below(&scene->seed, 500), &scene->seed);
+                put_fragments(&scene->stream, &e->reply.message, 1 + random_of(&scene->seed, 500),
+                              &scene->seed);
             }
         }
         for (int round = 0; round < 60; round++) {
-            scene->only = (enum only)random_below(&scene->seed, ONLY_KINDS);
-            scene->payloads = (enum payloads)random_below(&scene->seed, PAYLOADS_KINDS);
-            scene->certain = (enum certain)random_below(&scene->seed, CERTAIN_KINDS);
+            scene->only = (enum only)random_of(&scene->seed, ONLY_KINDS);
+            scene->payloads = (enum payloads)random_of(&scene->seed, PAYLOADS_KINDS);
+            scene->certain = (enum certain)random_of(&scene->seed, CERTAIN_KINDS);
             rewind_scene(scene, round % 3 == 0);
-            size_t most = 1 + random_below(&scene->seed, round % 2 ? scene->stream.length : 300);
+            size_t most = 1 + random_of(&scene->seed, round % 2 ? scene->stream.length : 300);
             for (size_t at = 0; at < scene->stream.length;) {
-                size_t piece = 1 + random_below(&scene->seed, most);
+                size_t piece = 1 + random_of(&scene->seed, most);
                 if (piece > scene->stream.length - at)
                     piece = scene->stream.length - at;
                 assert_int_equal(deliver(scene, at, at + piece, SIZE_MAX), 0);
@@ -526,17 +525,17 @@ UNIT_TEST(damaged_streams_do_no_harm)
         scene_read(scene, false, 9000, 8999, 3);
         scene_unknown(scene, 10);
         scene_read(scene, true, 60, 60, 1);
-        unsigned changes = 1 + (unsigned)random_below(&scene->seed, 4);
+        unsigned changes = 1 + (unsigned)random_of(&scene->seed, 4);
         for (unsigned i = 0; i < changes; i++) {
-            size_t at = random_below(&scene->seed,
-                                     random_below(&scene->seed, 2) ? scene->stream.length : 600);
-            scene->stream.data[at] = (uint8_t)random_next(&scene->seed);
+            size_t at =
+                random_of(&scene->seed, random_of(&scene->seed, 2) ? scene->stream.length : 600);
+            scene->stream.data[at] = (uint8_t)random_word(&scene->seed);
         }
-        scene->only = (enum only)random_below(&scene->seed, ONLY_KINDS);
-        scene->payloads = (enum payloads)random_below(&scene->seed, PAYLOADS_KINDS);
+        scene->only = (enum only)random_of(&scene->seed, ONLY_KINDS);
+        scene->payloads = (enum payloads)random_of(&scene->seed, PAYLOADS_KINDS);
         scene->certain = CERTAIN_ANY;
         rewind_scene(scene, true);
-        size_t piece = 1 + random_below(&scene->seed, 10000);
+        size_t piece = 1 + random_of(&scene->seed, 10000);
         int result = deliver(scene, 0, scene->stream.length, piece);
         assert_true(result == 0 || result == -EBADMSG);
         for (unsigned i = 0; i < scene->count; i++) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "rpc/transport.h"
-#include "rpc_server.h"
+#include "queries.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "unit.h"

@@ -177,7 +177,7 @@ PATH_TEST(silence_and_its_end_are_said_once)
     begin_silence(log, sizeof(log));
     run_said_forget("silent: several");
     run_said_forget("answers: several");
-    scene_client(2, &other);
+    paths_client(2, &other);
     other->options.silence_warning_ms = 1100;
     uint64_t now = sys_now_ns() + 100 * SECOND_NS;
     struct net_server *servers_of_processes[] = {client, other};

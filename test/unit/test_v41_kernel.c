@@ -83,7 +83,7 @@ UNIT_TEST(a_kernels_client_is_answered_as_by_a_kernels_server)
     struct peer peer = peer_new(server);
     v41_node_write(v41_node_at(&server->state.store, "/f"),
                    (struct v41_bytes){(const uint8_t *)"0123456789\n", 11}, 0, true);
-    for (size_t i = 0; i < sizeof(v41_kernel_calls) / sizeof(*v41_kernel_calls); i++) {
+    for (size_t i = 0; i < v41_kernel_call_count; i++) {
         const struct v41_kernel_call *kernel = &v41_kernel_calls[i];
         struct v41_out call = kernel_call(kernel->call, &given);
         struct v41_out theirs = kernel_call(kernel->reply, &given);

@@ -1,0 +1,7 @@
+/* See behind_scene.h. */
+#include "behind_scene.h"
+
+unsigned writes(void)
+{
+    return server_calls(NFS3_PROC_WRITE);
+}

@@ -1,0 +1,12 @@
+/* Holds, of which a test decides how long they last: failover_hold is longer than any test. */
+#ifndef TEST_HOLDS_H
+#define TEST_HOLDS_H
+
+#include "ledger/records.h"
+#include "ledger/registry.h"
+#include "ledger/stripes.h"
+
+/* Nothing can be executed late any more. */
+void end_holds(void);
+
+#endif

@@ -1,0 +1,343 @@
+/* See file_server.h. */
+#include "file_server.h"
+
+enum { FILE_SERVER_CONNECTIONS = 64, FILE_SERVER_HELD = 512 };
+
+struct file_server_connection {
+    int fd; /* -1: free */
+    unsigned number;
+    uint8_t *in;
+    size_t have, room;
+};
+
+struct file_server_held {
+    unsigned connection, number;
+    uint8_t *record;
+    size_t length;
+};
+
+/* The server process's own. */
+static struct {
+    int listener;
+    bool stopped; /* it is bound, and does not listen */
+    struct file_server_connection connections[FILE_SERVER_CONNECTIONS];
+    unsigned numbers;
+    struct file_server_held held[FILE_SERVER_HELD];
+    unsigned held_count;
+} file_server;
+
+/* ---- connections ---- */
+
+static void file_server_break(struct file_server_connection *connection)
+{
+    if (connection->fd < 0)
+        return;
+    struct linger abortive = {1, 0};
+    setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
+    close(connection->fd);
+    connection->fd = -1;
+}
+
+static void file_server_break_all(void)
+{
+    for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++)
+        file_server_break(&file_server.connections[i]);
+}
+
+static void file_server_lose_power(void)
+{
+    for (unsigned i = 0; i < file_store.node_count; i++) {
+        struct file_server_node *node = &file_store.nodes[i];
+        struct stat status;
+        if (!node->dirty)
+            continue;
+        /* No server's clock goes on for what it lost. */
+        if (fstat(node->fd, &status) != 0 || ftruncate(node->fd, 0) != 0 ||
+            pwrite(node->fd, node->durable, node->durable_size, 0) != (ssize_t)node->durable_size ||
+            futimens(node->fd, (struct timespec[]){status.st_atim, status.st_mtim}) != 0)
+            abort();
+        atomic_fetch_add(&file_store.control->lost_bytes, node->durable_size + 1);
+        file_server_commit(node);
+    }
+    file_server_break_all();
+    /* And those that the kernel accepted for us: for the client they exist. */
+    int fd;
+    while ((fd = accept4(file_server.listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+        close(fd);
+    atomic_fetch_add(&file_store.control->verifier, 0x0101);
+}
+
+static bool file_server_send(struct file_server_connection *connection, const void *data,
+                             size_t length)
+{
+    while (length > 0) {
+        ssize_t sent = send(connection->fd, data, length, MSG_NOSIGNAL);
+        if (sent <= 0) {
+            file_server_break(connection);
+            return false;
+        }
+        data = (const char *)data + sent;
+        length -= (size_t)sent;
+    }
+    return true;
+}
+
+/* ---- calls ---- */
+
+static uint32_t file_server_procedure(const uint8_t *record)
+{
+    return xdr_load_u32(record + 12) == NFS_PROGRAM ? xdr_load_u32(record + 20) : 0;
+}
+
+/* After the call was executed: false, nothing is to be answered. */
+static bool file_server_fate(struct file_server_connection *connection, uint32_t procedure)
+{
+    struct file_control *control = file_store.control;
+    atomic_fetch_add(&control->calls[procedure], 1);
+    bool lose = atomic_load(&control->power_after[procedure]) == 1;
+    bool drop = atomic_load(&control->drop_after[procedure]) == 1;
+    if (lose && atomic_load(&control->power_often))
+        atomic_store(&control->power_after[procedure], 2);
+    else
+        file_server_take(&control->power_after[procedure]);
+    file_server_take(&control->drop_after[procedure]);
+    if (lose)
+        file_server_lose_power();
+    else if (drop)
+        file_server_break(connection);
+    return !lose && !drop;
+}
+
+static void file_server_execute(struct file_server_connection *connection, const uint8_t *record,
+                                size_t length)
+{
+    uint8_t reply[1024], *payload = NULL;
+    size_t payload_length = 0;
+    struct xdr_reader r;
+    struct xdr_writer w;
+    uint32_t program, procedure, size, unused;
+    xdr_reader_init(&r, record, length);
+    xdr_writer_init(&w, reply, sizeof(reply));
+    xdr_put_u32(&w, 0); /* the record mark */
+    xdr_put_u32(&w, xdr_get_u32(&r));
+    xdr_put_u32(&w, 1); /* REPLY, MSG_ACCEPTED, empty verifier, SUCCESS */
+    for (int i = 0; i < 4; i++)
+        xdr_put_u32(&w, 0);
+    xdr_get_u64(&r);
+    program = xdr_get_u32(&r);
+    xdr_get_u32(&r);
+    procedure = xdr_get_u32(&r);
+    xdr_get_u32(&r);
+    const uint8_t *credential = xdr_get_opaque(&r, 400, &size);
+    xdr_get_u32(&r); /* the verifier */
+    xdr_get_opaque(&r, 400, &unused);
+    unsigned delay = atomic_load(&file_store.control->delay_ms);
+    if (program == NFS_PROGRAM && procedure == NFS3_PROC_COMMIT)
+        delay += atomic_load(&file_store.control->commit_delay_ms);
+    if (delay)
+        usleep(delay * 1000);
+    if (program != NFS_PROGRAM)
+        file_server_look(connection->fd, credential, size);
+    if (program != NFS_PROGRAM)
+        file_server_mount(procedure, &r, &w);
+    else if (procedure == NFS3_PROC_LOOKUP)
+        file_server_lookup(&r, &w);
+    else if (procedure == NFS3_PROC_READ)
+        file_server_read(&r, &w, &payload, &payload_length);
+    else if (procedure == NFS3_PROC_WRITE)
+        file_server_write(&r, &w);
+    else if (procedure == NFS3_PROC_COMMIT)
+        file_server_commit_call(&r, &w);
+    else if (procedure == NFS3_PROC_SETATTR)
+        file_server_setattr(&r, &w);
+    else if (procedure == NFS3_PROC_GETATTR || procedure == NFS3_PROC_ACCESS ||
+             procedure == NFS3_PROC_FSINFO)
+        file_server_ask(procedure, &r, &w);
+    else if (procedure != NFS3_PROC_NULL)
+        abort();
+    size_t head = (size_t)(w.p - reply),
+           padded = payload_length + xdr_pad((uint32_t)payload_length);
+    xdr_store_u32(reply, 0x80000000u | (uint32_t)(head - 4 + padded));
+    if (program != NFS_PROGRAM && file_server_take(&file_store.control->mount_resets)) {
+        file_server_break(connection);
+        return;
+    }
+    if ((program != NFS_PROGRAM || file_server_fate(connection, procedure)) &&
+        connection->fd >= 0 && file_server_send(connection, reply, head))
+        file_server_send(connection, payload, padded);
+    free(payload);
+}
+
+static void file_server_call(struct file_server_connection *connection, uint8_t *record,
+                             size_t length)
+{
+    struct file_control *control = file_store.control;
+    bool nfs = xdr_load_u32(record + 12) == NFS_PROGRAM;
+    if (!nfs || !(atomic_load(&control->hold) & 1u << file_server_procedure(record))) {
+        file_server_execute(connection, record, length);
+        return;
+    }
+    if (file_server.held_count == FILE_SERVER_HELD)
+        abort();
+    struct file_server_held *held = &file_server.held[file_server.held_count++];
+    held->connection = (unsigned)(connection - file_server.connections);
+    held->number = connection->number;
+    held->record = malloc(length);
+    held->length = length;
+    memcpy(held->record, record, length);
+    atomic_store(&control->held, file_server.held_count);
+}
+
+/* Executes or forgets what was held. Of a connection that is gone it is executed all the same. */
+static void file_server_let_go(bool execute)
+{
+    unsigned count = file_server.held_count;
+    file_server.held_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct file_server_held *held = &file_server.held[i];
+        struct file_server_connection *connection = &file_server.connections[held->connection];
+        struct file_server_connection gone = {.fd = -1};
+        if (connection->number != held->number)
+            connection = &gone;
+        if (execute)
+            file_server_execute(connection, held->record, held->length);
+        else
+            file_server_break(connection);
+        free(held->record);
+    }
+    atomic_store(&file_store.control->held, 0);
+}
+
+static void file_server_receive(struct file_server_connection *connection)
+{
+    if (connection->room - connection->have < 65536) {
+        connection->room = connection->room * 2 + 131072;
+        connection->in = realloc(connection->in, connection->room);
+    }
+    ssize_t got = recv(connection->fd, connection->in + connection->have,
+                       connection->room - connection->have, MSG_DONTWAIT);
+    if (got <= 0) {
+        if (got == 0 || errno != EAGAIN)
+            file_server_break(connection);
+        return;
+    }
+    connection->have += (size_t)got;
+    size_t at = 0;
+    while (connection->fd >= 0 && connection->have - at >= 4) {
+        size_t length = xdr_load_u32(connection->in + at) & 0x7fffffffu;
+        if (connection->have - at - 4 < length)
+            break;
+        file_server_call(connection, connection->in + at + 4, length);
+        at += 4 + length;
+    }
+    if (connection->fd < 0)
+        return;
+    connection->have -= at;
+    memmove(connection->in, connection->in + at, connection->have);
+}
+
+static void file_server_accept(void)
+{
+    int fd = accept4(file_server.listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++) {
+        struct file_server_connection *connection = &file_server.connections[i];
+        if (connection->fd >= 0)
+            continue;
+        connection->fd = fd;
+        connection->number = ++file_server.numbers;
+        connection->have = 0;
+        return;
+    }
+    abort();
+}
+
+static int file_server_bound(struct sockaddr_in *address)
+{
+    socklen_t size = sizeof(*address);
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, (struct sockaddr *)address, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)address, &size) != 0)
+        abort();
+    return fd;
+}
+
+int file_server_listener(in_port_t *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int any = file_server_bound(&address), fd = file_server_bound(&address);
+    close(any);
+    if (listen(fd, 64) != 0)
+        abort();
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void file_server_obey(char command)
+{
+    struct file_control *control = file_store.control;
+    switch (command) {
+    case FILE_SERVER_LOSE_POWER:
+        file_server_lose_power();
+        break;
+    case FILE_SERVER_NEW_VERIFIER:
+        atomic_fetch_add(&control->verifier, 0x0101);
+        break;
+    case FILE_SERVER_RESET:
+        file_server_break_all();
+        break;
+    case FILE_SERVER_RELEASE:
+    case FILE_SERVER_DROP_HELD:
+        file_server_let_go(command == FILE_SERVER_RELEASE);
+        break;
+    case FILE_SERVER_STOP:
+    case FILE_SERVER_REFUSE:
+        shutdown(file_server.listener, SHUT_RDWR);
+        file_server.stopped = true;
+        if (command == FILE_SERVER_STOP)
+            file_server_break_all();
+        break;
+    case FILE_SERVER_START:
+        if (listen(file_server.listener, 64) != 0)
+            abort();
+        file_server.stopped = false;
+        break;
+    }
+}
+
+void file_server_run(struct file_control *control, int listener, int commands)
+{
+    file_store.control = control;
+    file_server.listener = listener;
+    for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++)
+        file_server.connections[i].fd = -1;
+    for (;;) {
+        struct pollfd polls[FILE_SERVER_CONNECTIONS + 2];
+        polls[0] = (struct pollfd){.fd = commands, .events = POLLIN};
+        polls[1] = (struct pollfd){.fd = file_server.stopped ? -1 : file_server.listener,
+                                   .events = POLLIN};
+        for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++)
+            polls[i + 2] = (struct pollfd){.fd = file_server.connections[i].fd, .events = POLLIN};
+        poll(polls, FILE_SERVER_CONNECTIONS + 2, -1);
+        char command;
+        if (polls[0].revents) {
+            if (read(commands, &command, 1) != 1)
+                _exit(0);
+            file_server_obey(command);
+            if (write(commands, &command, 1) != 1)
+                _exit(0);
+            continue;
+        }
+        if (polls[1].revents)
+            file_server_accept();
+        for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++) {
+            struct file_server_connection *connection = &file_server.connections[i];
+            if (polls[i + 2].revents && connection->fd == polls[i + 2].fd && connection->fd >= 0)
+                file_server_receive(connection);
+        }
+    }
+}
