@@ -13,7 +13,7 @@
 #include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"

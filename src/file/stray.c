@@ -11,7 +11,7 @@
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "run/directory.h"
 #include "run/strays.h"
 #include "sys/alloc.h"

@@ -1,7 +1,7 @@
 #include "ledger/agent.h"
 
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/uncommitted.h"
 #include "sys/sys.h"
 

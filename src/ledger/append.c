@@ -9,7 +9,7 @@
  */
 #include "ledger/append.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 

@@ -2,10 +2,10 @@
  * What is known of a file: its size, times and writers, as the server tells them and as the writes
  * and changes of size of this host make them.
  */
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/quiet.h"
 #include "sys/sys.h"
 

@@ -1,8 +1,8 @@
 #include "ledger/dirty.h"
 
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/strays.h"
 #include "sys/test_switch.h"
 

@@ -10,7 +10,7 @@
 #ifndef LEDGER_DIRTY_H
 #define LEDGER_DIRTY_H
 
-#include "ledger/records.h"
+#include "ledger/store/records.h"
 
 static inline bool ledger_record_is_dirty(const struct ledger_record *record)
 {

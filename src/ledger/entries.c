@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
 #include "ledger/strays.h"

@@ -5,8 +5,8 @@
 #define LEDGER_ENTRIES_H
 
 #include "ledger/attributes.h"
-#include "ledger/records.h"
-#include "ledger/stripes.h"
+#include "ledger/store/records.h"
+#include "ledger/store/stripes.h"
 #include "sys/test_switch.h"
 
 /*

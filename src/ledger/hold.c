@@ -11,10 +11,10 @@
  * any more, nobody changes the size or writes beyond the one that was asked for. (A process that
  * lives waits itself: ledger_hold_wait().)
  */
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/entries.h"
 #include "ledger/hold.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 

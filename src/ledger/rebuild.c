@@ -4,12 +4,12 @@
  */
 #include <string.h>
 
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/records.h"
+#include "ledger/store/records.h"
 #include "ledger/strays.h"
-#include "ledger/stripes.h"
+#include "ledger/store/stripes.h"
 
 /* What a record is sorted by. */
 typedef bool order(const struct ledger_record *left, const struct ledger_record *right);

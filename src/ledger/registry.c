@@ -1,9 +1,9 @@
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/cache.h"
 #include "ledger/hold.h"
-#include "ledger/left.h"
-#include "ledger/processes.h"
-#include "ledger/touch.h"
+#include "ledger/store/left.h"
+#include "ledger/store/processes.h"
+#include "ledger/store/touch.h"
 #include "ledger/world.h"
 
 #include <stdio.h>

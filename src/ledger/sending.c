@@ -3,7 +3,7 @@
  */
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/quiet.h"
 #include "ledger/strays.h"
 #include "sys/test_switch.h"

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "ledger/agent.h"
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 

@@ -1,10 +1,10 @@
 /*
  * Data that is written and not committed.
  */
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/uncommitted.h"
 
 uint64_t ledger_file_acknowledged(struct ledger_file *file)

@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "ledger/agent.h"
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/quiet.h"
 #include "ledger/strays.h"
-#include "ledger/touch.h"
+#include "ledger/store/touch.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "ledger/arena.h"
-#include "ledger/mutex.h"
-#include "ledger/records.h"
+#include "ledger/store/arena.h"
+#include "ledger/store/mutex.h"
+#include "ledger/store/records.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 

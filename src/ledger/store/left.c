@@ -1,10 +1,10 @@
-#include "ledger/left.h"
+#include "ledger/store/left.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ledger/layout.h"
+#include "ledger/store/layout.h"
 #include "run/identity.h"
 #include "sys/sys.h"
 

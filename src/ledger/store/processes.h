@@ -4,7 +4,7 @@
 #ifndef LEDGER_PROCESSES_H
 #define LEDGER_PROCESSES_H
 
-#include "ledger/layout.h"
+#include "ledger/store/layout.h"
 
 /* A thread that does not wait looks for dead processes this often, at most. */
 #define LEDGER_SWEEP_NS UINT64_C(1000000000)

@@ -3,9 +3,9 @@
  * arena's lock is taken once for many writes. To everybody else they are PRIVATE records of its
  * slot, as one that is being filled: when the process dies they are found as such.
  */
-#include "ledger/arena.h"
-#include "ledger/processes.h"
-#include "ledger/records.h"
+#include "ledger/store/arena.h"
+#include "ledger/store/processes.h"
+#include "ledger/store/records.h"
 
 enum {
     POCKET_CHUNKS = 2, /* larger writes can pay for the arena */

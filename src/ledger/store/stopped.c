@@ -1,4 +1,4 @@
-#include "ledger/stopped.h"
+#include "ledger/store/stopped.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "ledger/agent.h"
-#include "ledger/layout.h"
+#include "ledger/store/layout.h"
 #include "run/identity.h"
 #include "run/said.h"
 #include "sys/log.h"

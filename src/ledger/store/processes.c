@@ -2,13 +2,13 @@
  * The process slots of the registry: who owns which record, and what happens to the records of
  * processes that died.
  */
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/mutex.h"
+#include "ledger/store/mutex.h"
 #include "ledger/offset.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/registry.h"
 #include "ledger/strays.h"
 #include "ledger/world.h"

@@ -4,7 +4,7 @@
 #ifndef LEDGER_ARENA_H
 #define LEDGER_ARENA_H
 
-#include "ledger/records.h"
+#include "ledger/store/records.h"
 
 struct ledger_slice {
     uint64_t base;

@@ -4,7 +4,7 @@
 #ifndef LEDGER_RECORDS_H
 #define LEDGER_RECORDS_H
 
-#include "ledger/layout.h"
+#include "ledger/store/layout.h"
 
 static inline struct ledger_record *ledger_record(uint32_t index)
 {

@@ -3,10 +3,10 @@
  */
 #include <linux/futex.h>
 
-#include "ledger/mutex.h"
-#include "ledger/processes.h"
-#include "ledger/stopped.h"
-#include "ledger/stripes.h"
+#include "ledger/store/mutex.h"
+#include "ledger/store/processes.h"
+#include "ledger/store/stopped.h"
+#include "ledger/store/stripes.h"
 #include "sys/sys.h"
 
 #define LONG_NS UINT64_C(1000000000)

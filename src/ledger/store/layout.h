@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #include "ledger/file.h"
-#include "ledger/left.h"
+#include "ledger/store/left.h"
 #include "ledger/users.h"
 #include "ledger/writes.h"
 

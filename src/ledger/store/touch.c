@@ -1,8 +1,8 @@
-#include "ledger/touch.h"
+#include "ledger/store/touch.h"
 
 #include <sys/mman.h>
 
-#include "ledger/records.h"
+#include "ledger/store/records.h"
 #include "sys/sys.h"
 
 enum { GROUP = 8 }; /* chunks that are mapped together */

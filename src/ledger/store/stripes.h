@@ -4,7 +4,7 @@
 #ifndef LEDGER_STRIPES_H
 #define LEDGER_STRIPES_H
 
-#include "ledger/layout.h"
+#include "ledger/store/layout.h"
 
 static inline uint32_t ledger_stripe_of(uint32_t file)
 {

@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "sys/sys.h"
 
 struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset)
