@@ -7,7 +7,8 @@
 #include <sys/utsname.h>
 
 #include "ledger/agent.h"
-#include "ledger/users.h"
+#include "ledger/dirty.h"
+#include "ledger/store/users.h"
 #include "reach/server.h"
 #include "run/directory.h"
 #include "sys/alloc.h"

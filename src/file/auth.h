@@ -1,5 +1,6 @@
 /*
- * Credentials, and as whom another process may use them: see ledger/users.h. Inside src/file only.
+ * Credentials, and as whom another process may use them: see ledger/store/users.h. Inside src/file
+ * only.
  *
  * The agent sends what a process left as the user, and with the groups, that this process had. It
  * does so only if the kernel itself has told it that a process of the run directory has, or had,

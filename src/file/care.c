@@ -15,6 +15,7 @@
 #include "ledger/agent.h"
 #include "ledger/store/layout.h"
 #include "ledger/store/processes.h"
+#include "ledger/store/stripes.h"
 #include "ledger/store/stopped.h"
 #include "sys/critical.h"
 #include "sys/log.h"

@@ -14,6 +14,7 @@
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
 #include "ledger/store/processes.h"
+#include "ledger/store/stripes.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"

@@ -12,6 +12,7 @@
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
 #include "ledger/store/processes.h"
+#include "ledger/store/stripes.h"
 #include "run/directory.h"
 #include "run/strays.h"
 #include "sys/alloc.h"

@@ -2,7 +2,7 @@
  * What is known of a file: its size, times and writers, as the server tells them and as the writes
  * and changes of size of this host make them.
  */
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"

@@ -21,6 +21,12 @@ uint64_t ledger_file_dirty(struct ledger_file *file)
     return entry ? atomic_load_explicit(&entry->dirty, memory_order_acquire) : 0;
 }
 
+uint32_t ledger_file_user(struct ledger_file *file)
+{
+    const struct ledger_entry *entry = ledger_entry_peek(file);
+    return entry ? atomic_load_explicit(&entry->user, memory_order_acquire) : 0;
+}
+
 /* ---- the list ---- */
 
 void ledger_dirty_list(struct ledger_entry *entry, uint32_t previous, uint32_t index)

@@ -11,19 +11,12 @@
 #define LEDGER_DIRTY_H
 
 #include "ledger/store/records.h"
-
-static inline bool ledger_record_is_dirty(const struct ledger_record *record)
-{
-    return ledger_record_state(record) == LEDGER_RECORD_DIRTY;
-}
-/* Being sent, and dirty again if that fails. */
-static inline bool ledger_record_is_promised(const struct ledger_record *record)
-{
-    return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && record->promised;
-}
+#include "ledger/writes.h"
 
 /* Bytes that are dirty or being sent. A load. */
 uint64_t ledger_file_dirty(struct ledger_file *file);
+/* As whom the file was written behind last, as long as something is left of that; 0: not known. */
+uint32_t ledger_file_user(struct ledger_file *file);
 
 /* The bytes of a read that the ledger has. */
 enum ledger_dirty_found {
@@ -76,12 +69,6 @@ int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, 
  * which are in flight from this process as `write`. False: no room. See twins.c. */
 bool ledger_twins_take(struct ledger_entry *entry, uint32_t first, size_t most,
                        struct ledger_write *write);
-/* The end of a record IN_FLIGHT is no matter, as it has twins. */
-static inline bool ledger_record_is_replaced(const struct ledger_record *record)
-{
-    return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && !record->promised &&
-           record->twins & LEDGER_TWIN_OLD;
-}
 
 /* What a DIRTY record has from the offset `at` on becomes a record of its own, with the same
  * chunks: the result. 0: there is no room, or this process has no slot. */

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
 #include "ledger/strays.h"

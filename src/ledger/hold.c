@@ -11,7 +11,7 @@
  * any more, nobody changes the size or writes beyond the one that was asked for. (A process that
  * lives waits itself: ledger_hold_wait().)
  */
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/entries.h"
 #include "ledger/hold.h"
 #include "ledger/store/processes.h"

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/store/records.h"

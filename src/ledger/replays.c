@@ -2,7 +2,7 @@
  * The end of a COMMIT: what it vouches for is dropped, what it does not vouch for is written
  * again.
  */
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/commits.h"
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"

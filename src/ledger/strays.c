@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ledger/agent.h"
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"

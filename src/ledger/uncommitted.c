@@ -1,7 +1,7 @@
 /*
  * Data that is written and not committed.
  */
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"

@@ -1,6 +1,5 @@
 /* Which world a file is in: pins in the run directory, and what entries remember of them. */
 #include "ledger/entries.h"
-#include "ledger/registry.h"
 #include "ledger/world.h"
 
 #include <pthread.h>
@@ -238,7 +237,7 @@ bool ledger_world_is_kernel(struct ledger_file *file)
 {
     if (!ledger_map.shared || sys_test_unsafe(SYS_TEST_WORLDS))
         return false;
-    if (ledger_registry_was_gone())
+    if (ledger_map_is_gone())
         return true;
     uint64_t pins =
         atomic_load_explicit(&ledger_map.shared->head.outside_pins, memory_order_relaxed);

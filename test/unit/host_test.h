@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "ledger/append.h"
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"

@@ -28,10 +28,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ledger/file.h"
+#include "ledger/store/key.h"
 #include "ledger/store/left.h"
-#include "ledger/users.h"
-#include "ledger/writes.h"
+#include "ledger/store/users.h"
 
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
@@ -361,36 +360,5 @@ struct ledger_frame {
     uint32_t spare[5];
 };
 _Static_assert(sizeof(struct ledger_frame) * LEDGER_GROUP_FRAMES == 4096, "a group's are a page");
-
-/* Where this process sees the parts. But for `looked` and `gone` immutable once
- * ledger_registry_open() has succeeded. */
-struct ledger_map {
-    struct ledger_shared *shared;
-    struct ledger_bucket *buckets;
-    uint32_t *free_chunks, *free_records;
-    uint16_t *chunk_users; /* records that refer to a chunk: more than one after a split */
-    struct ledger_entry *entries;
-    struct ledger_record *records;
-    uint8_t *chunks;
-    struct ledger_frame *frames;
-    uint8_t *frame_bytes;
-    uint64_t frames_at, frame_bytes_at;
-    uint64_t entries_at, records_at, chunks_at; /* offsets in the file */
-    int fd;   /* open with a shared flock() as long as this process or a child lives */
-    int mark; /* run_use(); or -1 */
-    /* For ledger_registry_is_gone(): of the file; when it was looked at, and what was seen. */
-    uint64_t device, inode, looked;
-    bool gone;
-};
-extern struct ledger_map ledger_map;
-
-/* Reserves the memory of [offset, offset + length) of the file. 0 or -ENOSPC. */
-int ledger_registry_back(uint64_t offset, uint64_t length);
-
-/* Does the header, of which what stands before process_lock was read, fit a file of this size? */
-bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size);
-
-/* Where the entries are in the file, by what its header says. */
-uint64_t ledger_registry_entries_at(const struct ledger_shared *shared);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef LEDGER_MUTEX_H
 #define LEDGER_MUTEX_H
 
-#include "ledger/store/layout.h"
+#include "ledger/store/map.h"
 #include "ledger/store/stopped.h"
 
 /*

@@ -2,7 +2,7 @@
  * The process slots of the registry: who owns which record, and what happens to the records of
  * processes that died.
  */
-#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
@@ -272,28 +272,11 @@ bool ledger_process_is_stopped(uint32_t slot)
     return used && run_identity_stopped(&identity) && !ledger_process_is_foreign();
 }
 
-static void give_back_dead(void)
+void ledger_process_check_all(void)
 {
     uint32_t count = ledger_process_count();
     for (uint32_t slot = 1; slot < count; slot++)
         give_back_if_dead(slot);
-}
-
-void ledger_process_sweep(uint64_t interval_ns)
-{
-    struct ledger_shared *shared = ledger_map.shared;
-    uint64_t now = sys_now_ns(), last = atomic_load(&shared->swept_ns);
-    /* Of many threads that come at a time one looks at all processes. */
-    if (interval_ns > 0 && (now - last < interval_ns ||
-                            !atomic_compare_exchange_strong(&shared->swept_ns, &last, now)))
-        return;
-    give_back_dead();
-    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
-        if (atomic_load(&shared->stripes[i].held_check)) {
-            ledger_stripe_lock(i); /* frees ghosts whose time is over */
-            ledger_stripe_unlock(i);
-        }
-    }
 }
 
 void ledger_process_sweep_all(void)
@@ -379,7 +362,7 @@ uint32_t ledger_process_slot(void)
     check_some(ledger_map.shared);
     slot = own_or_new(&self);
     if (!slot) {
-        give_back_dead();
+        ledger_process_check_all();
         slot = own_or_new(&self);
     }
     return slot;
@@ -412,11 +395,4 @@ uint32_t ledger_process_owner(void)
     if (slot && !atomic_load_explicit(&self->wrote, memory_order_relaxed))
         atomic_store(&self->wrote, 1);
     return slot;
-}
-
-void ledger_registry_after_fork(void)
-{
-    ledger_pocket_after_fork();
-    ledger_world_after_fork();
-    atomic_store(&own_slot, 0);
 }

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "ledger/agent.h"
-#include "ledger/store/layout.h"
+#include "ledger/store/map.h"
 #include "run/identity.h"
 #include "run/said.h"
 #include "sys/log.h"

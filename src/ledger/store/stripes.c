@@ -66,3 +66,20 @@ void ledger_stripe_wait(uint32_t stripe, uint32_t owner)
     }
     ledger_stripe_lock(stripe);
 }
+
+void ledger_process_sweep(uint64_t interval_ns)
+{
+    struct ledger_shared *shared = ledger_map.shared;
+    uint64_t now = sys_now_ns(), last = atomic_load(&shared->swept_ns);
+    /* Of many threads that come at a time one looks at all processes. */
+    if (interval_ns > 0 && (now - last < interval_ns ||
+                            !atomic_compare_exchange_strong(&shared->swept_ns, &last, now)))
+        return;
+    ledger_process_check_all();
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        if (atomic_load(&shared->stripes[i].held_check)) {
+            ledger_stripe_lock(i); /* frees ghosts whose time is over */
+            ledger_stripe_unlock(i);
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include "ledger/store/records.h"
+#include "ledger/store/record.h"
 #include "sys/sys.h"
 
 enum { GROUP = 8 }; /* chunks that are mapped together */
