@@ -12,7 +12,7 @@
 #include "file/world.h"
 #include "ledger/agent.h"
 #include "ledger/dirty.h"
-#include "ledger/hold.h"
+#include "ledger/await.h"
 #include "ledger/store/processes.h"
 #include "ledger/store/stripes.h"
 #include "ledger/registry.h"

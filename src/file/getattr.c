@@ -10,7 +10,7 @@
 #include "file/io.h"
 #include "file/pages.h"
 #include "file/renew.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"

@@ -10,7 +10,7 @@
 #include "file/io.h"
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/store/processes.h"
 #include "ledger/store/stripes.h"
 #include "run/directory.h"

@@ -73,12 +73,6 @@ int ledger_append_begin(struct ledger_file *file, struct ledger_append *append, 
     return result;
 }
 
-void ledger_entry_append_end(struct ledger_entry *entry)
-{
-    atomic_store(&entry->truncator, 0);
-    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
-}
-
 void ledger_append_end(struct ledger_file *file, struct ledger_append *append, bool failed)
 {
     uint32_t slot = ledger_process_slot();

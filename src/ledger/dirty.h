@@ -78,12 +78,6 @@ void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledge
 /* An IN_FLIGHT one that is promised will not be executed, or be held: DIRTY again. */
 void ledger_dirty_return(struct ledger_entry *entry, uint32_t index,
                          struct ledger_garbage *garbage);
-/* Enters a DIRTY record in the list behind `previous` (0: at its head), and counts it. */
-void ledger_dirty_list(struct ledger_entry *entry, uint32_t previous, uint32_t index);
-/* Takes a record that is dirty out of the list and the counters. Others stay as they are. */
-void ledger_dirty_unlink(struct ledger_entry *entry, uint32_t index);
-/* So many promised bytes were acknowledged, and are counted as such: they are dirty no more. */
-void ledger_dirty_kept(struct ledger_entry *entry, uint64_t bytes);
 /* Some dirty data is lost: where the file ends must be asked for, and is beyond what is left. */
 void ledger_dirty_lost(struct ledger_entry *entry);
 /* Of a stripe that is being put in order, where each file has a byte of dirty data too many: counts
@@ -93,10 +87,6 @@ void ledger_dirty_lost(struct ledger_entry *entry);
 void ledger_dirty_recount(struct ledger_entry *entry, uint32_t index);
 void ledger_dirty_relist(struct ledger_entry *entry, uint32_t sorted,
                          struct ledger_garbage *garbage);
-/* Shortens the DIRTY records of the file, to end at `size`. With `forget` what is in flight is not
- * promised any more. */
-void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
-                      struct ledger_garbage *garbage);
 /* Is a record of the file DIRTY in [start, end)? */
 bool ledger_dirty_overlaps(const struct ledger_entry *entry, uint64_t start, uint64_t end);
 

@@ -66,14 +66,6 @@ struct ledger_entry *ledger_entry_find(const struct ledger_file_key *key)
     return entry;
 }
 
-static void set_name(struct ledger_entry *entry, const struct ledger_file_key *key)
-{
-    entry->server = key->server;
-    entry->root = key->root;
-    entry->handle_length = key->handle_length;
-    memcpy(entry->handle, key->handle, sizeof(entry->handle));
-}
-
 /* What a new entry gets from those that may be of the same file, by an older handle. */
 struct heritage {
     bool loss; /* of what they have, or lost and nobody was told of */
@@ -93,7 +85,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     atomic_store(&entry->truncations, ++stripe->births);
     atomic_store(&entry->device, key->device);
     atomic_store(&entry->inode, key->inode);
-    set_name(entry, key);
+    ledger_entry_set_name(entry, key);
     atomic_store(&entry->size, 0);
     atomic_store(&entry->used, 0);
     atomic_store(&entry->mtime, 0);
@@ -285,25 +277,6 @@ struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool may_make, 
 void ledger_entry_unlock(const struct ledger_file *file)
 {
     ledger_stripe_unlock(ledger_stripe_of_file(file));
-}
-
-/* In this order, as begin_life(). */
-void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
-{
-    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
-    ledger_record_cut(entry, 0, true, garbage);
-    ledger_records_detach(ledger_entry_index(entry), garbage);
-    atomic_store(&entry->truncator, 0);
-    ledger_entry_change(entry);
-    atomic_store(&entry->generation, ++stripe->births);
-    atomic_store(&entry->flags, 0);
-    ledger_entry_changed(entry);
-}
-
-void ledger_entry_end_rename(struct ledger_entry *entry)
-{
-    set_name(entry, &ledger_entry_stripe(entry)->renamed);
-    ledger_entry_clear(entry, LEDGER_ENTRY_RENAMING);
 }
 
 /* The file has another handle now. If this process dies here, who gets the lock ends it, and nobody

@@ -1,6 +1,6 @@
 #include "ledger/store/pocket.h"
 #include "ledger/cache.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/store/left.h"
 #include "ledger/store/processes.h"
 #include "ledger/store/touch.h"

@@ -136,23 +136,6 @@ static void abandon(const struct ledger_beginning *b)
     b->write->record_count = 0;
 }
 
-uint32_t ledger_range_user(const struct ledger_entry *entry, uint64_t start, uint64_t end,
-                           uint32_t own)
-{
-    uint32_t record = ledger_record_conflict(ledger_entry_index(entry), start, end, own);
-    return record ? atomic_load_explicit(&ledger_record(record)->owner, memory_order_relaxed)
-                  : UINT32_MAX;
-}
-
-uint32_t ledger_range_in_the_way(struct ledger_entry *entry, uint64_t start, uint64_t end,
-                                 uint32_t own)
-{
-    uint32_t truncator = ledger_entry_truncator(entry);
-    if (truncator && end > entry->truncate_size)
-        return truncator;
-    return ledger_range_user(entry, start, end, own);
-}
-
 static uint32_t in_the_way(struct ledger_entry *entry, const struct ledger_beginning *b)
 {
     uint64_t end = b->offset + b->length;

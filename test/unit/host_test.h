@@ -18,7 +18,7 @@
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/offset.h"
 #include "ledger/store/processes.h"
 #include "ledger/registry.h"

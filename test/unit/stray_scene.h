@@ -5,7 +5,7 @@
 
 #include "agent_scene.h"
 #include "ledger/commits.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/strays.h"
 
 static struct ledger_file file;

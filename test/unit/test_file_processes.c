@@ -3,7 +3,7 @@
 #include "durability_scene.h"
 #include "file/inode.h"
 #include "holds.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/store/records.h"
 #include "ledger/store/stripes.h"
 

@@ -1,5 +1,6 @@
-/* Ranges of unknown fate: src/ledger/hold.c. */
+/* Ranges of unknown fate: src/ledger/store/hold.c. */
 #include "host_test.h"
+#include "ledger/await.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -59,4 +59,16 @@ bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size);
 /* Where the entries are in the file, by what its header says. */
 uint64_t ledger_registry_entries_at(const struct ledger_shared *shared);
 
+static inline uint32_t ledger_stripe_of(uint32_t file)
+{
+    return (file / LEDGER_SET_SIZE) % LEDGER_STRIPES;
+}
+/* Under the stripe's lock: the next number of its sequence. */
+static inline uint64_t ledger_stripe_next(struct ledger_stripe *stripe)
+{
+    uint64_t next = atomic_load_explicit(&stripe->sequence, memory_order_relaxed) + 1;
+    atomic_store_explicit(&stripe->sequence, next, memory_order_release);
+    return next;
+}
+
 #endif

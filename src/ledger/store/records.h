@@ -10,11 +10,6 @@
 struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset);
 /* Enters a record in its bucket and counts it in its entry. */
 void ledger_record_link(uint32_t index);
-/* Enters a record behind `previous` in a list; 0: at its head. */
-void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uint32_t index);
-void ledger_record_unchain(uint32_t *first, uint32_t *last, uint32_t index);
-/* Adds to a counter of an entry and to that of its stripe. */
-void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, int64_t bytes);
 /* Copies bytes of record `from` over those of record `to` at the same place of the file. */
 void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end);
 /* Appends a record, which is or becomes ACKED, to the list of its file and counts its bytes. */
@@ -23,7 +18,6 @@ void ledger_record_append(struct ledger_entry *entry, uint32_t index);
 void ledger_records_relisted(struct ledger_entry *entry);
 /* A REPLAY was answered UNSTABLE: it is ACKED anew. */
 void ledger_record_renew(struct ledger_entry *entry, uint32_t index, uint64_t verifier);
-void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index);
 /* Takes a record out of all lists, makes it PRIVATE and adds it to `garbage`; while it is held, and
  * where this process has no slot, only its data goes, and it becomes a GHOST. `entry` is not needed
  * for a GHOST. */
@@ -58,6 +52,10 @@ void ledger_record_supersede_halves(struct ledger_entry *entry, uint32_t own,
  * written again stays until that is over, or is forgotten now if `replays`. */
 void ledger_record_cut(struct ledger_entry *entry, uint64_t size, bool replays,
                        struct ledger_garbage *garbage);
+/* The same for the DIRTY ones. With `forget` what is in flight is not
+ * promised any more. */
+void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
+                      struct ledger_garbage *garbage);
 /* Calls back for every record of the file in any list, until it returns true; that record, or 0. */
 uint32_t ledger_record_find(uint32_t file, bool (*wanted)(uint32_t index, uint64_t argument),
                             uint64_t argument);
@@ -75,10 +73,5 @@ void ledger_records_distrust(uint32_t file);
 void ledger_records_detach(uint32_t file, struct ledger_garbage *garbage);
 /* Recomputes whether the records of a file have one verifier. */
 void ledger_entry_verifiers(struct ledger_entry *entry);
-
-/* Under the stripe's lock: nobody may write over a linked record for a while. */
-void ledger_record_hold(uint32_t record);
-/* Under the stripe's lock: that is over. Until now the write may have been executed. */
-void ledger_record_hold_over(struct ledger_record *record);
 
 #endif

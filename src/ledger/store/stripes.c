@@ -3,6 +3,7 @@
  */
 #include <linux/futex.h>
 
+#include "ledger/store/hold.h"
 #include "ledger/store/mutex.h"
 #include "ledger/store/processes.h"
 #include "ledger/store/stopped.h"

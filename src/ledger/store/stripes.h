@@ -6,20 +6,9 @@
 
 #include "ledger/store/map.h"
 
-static inline uint32_t ledger_stripe_of(uint32_t file)
-{
-    return (file / LEDGER_SET_SIZE) % LEDGER_STRIPES;
-}
 /* Takes a stripe's lock, after putting in order what a dead owner left. */
 void ledger_stripe_lock(uint32_t stripe);
 void ledger_stripe_unlock(uint32_t stripe);
-/* Under the stripe's lock: the next number of its sequence. */
-static inline uint64_t ledger_stripe_next(struct ledger_stripe *stripe)
-{
-    uint64_t next = atomic_load_explicit(&stripe->sequence, memory_order_relaxed) + 1;
-    atomic_store_explicit(&stripe->sequence, next, memory_order_release);
-    return next;
-}
 /* Wakes those who wait for a range of the stripe; call without the lock if `waiting` was set. */
 void ledger_stripe_wake(uint32_t stripe);
 
@@ -35,18 +24,6 @@ void ledger_process_sweep(uint64_t interval_ns);
 /* Called by a thread that waits, if it is set: does for a moment what nobody else does for writes
  * of this process in flight. False, at once: there are none. */
 extern bool (*_Atomic ledger_wait_help)(void);
-/* Under the stripe's lock: frees ghosts whose time is over. The size of a file that such a write
- * may have made longer must be asked for. */
-void ledger_stripe_expire(uint32_t stripe);
-/* The same; the first looks for them no more often than once a second. */
-static inline void ledger_stripe_expire_now(uint32_t stripe)
-{
-    _Atomic uint64_t *check = &ledger_map.shared->stripes[stripe].held_check;
-    if (atomic_load_explicit(check, memory_order_relaxed) == 0)
-        return;
-    atomic_store_explicit(check, 1, memory_order_relaxed);
-    ledger_stripe_expire(stripe);
-}
 
 /* Under the stripe's lock: makes its buckets, lists and counters again from the records. */
 void ledger_stripe_rebuild(uint32_t stripe);
