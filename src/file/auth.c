@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/dirty.h"
 #include "ledger/store/users.h"
 #include "reach/server.h"

@@ -13,6 +13,7 @@
 #include "file/file.h"
 #include "file/mount.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/store/layout.h"
 #include "ledger/store/processes.h"
 #include "ledger/store/stripes.h"

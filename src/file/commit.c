@@ -11,6 +11,7 @@
 #include "file/rewrite.h"
 #include "file/world.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/dirty.h"
 #include "ledger/await.h"
 #include "ledger/store/processes.h"

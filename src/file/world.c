@@ -20,6 +20,7 @@
 #include "ledger/await.h"
 #include "ledger/store/hold.h"
 #include "ledger/uncommitted.h"
+#include "ledger/outside.h"
 #include "ledger/world.h"
 #include "stats/count.h"
 #include "net/pool.h"

@@ -3,7 +3,7 @@
 #include "ledger/store/arena.h"
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"
-#include "ledger/strays.h"
+#include "ledger/proof.h"
 #include "sys/test_switch.h"
 
 uint64_t ledger_file_dirty(struct ledger_file *file)

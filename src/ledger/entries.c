@@ -6,7 +6,7 @@
 #include "ledger/store/pocket.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
-#include "ledger/strays.h"
+#include "ledger/proof.h"
 #include "ledger/world.h"
 #include "sys/sys.h"
 

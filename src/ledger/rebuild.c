@@ -8,7 +8,7 @@
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/store/records.h"
-#include "ledger/strays.h"
+#include "ledger/proof.h"
 #include "ledger/store/stripes.h"
 
 /* What a record is sorted by. */

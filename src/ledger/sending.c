@@ -5,7 +5,8 @@
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"
 #include "ledger/quiet.h"
-#include "ledger/strays.h"
+#include "ledger/orphans.h"
+#include "ledger/proof.h"
 #include "sys/test_switch.h"
 
 struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most)

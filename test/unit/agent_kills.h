@@ -16,6 +16,7 @@
 
 #include "file/care.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
 #include "run/directory.h"

@@ -7,6 +7,7 @@
 
 #include "dirty_scene.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 
 static int ready[2]; /* a pipe: a child says that it is so far */
 

@@ -24,6 +24,7 @@
 #include "file_server.h"
 #include "stats/count.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/store/processes.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"

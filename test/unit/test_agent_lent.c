@@ -4,6 +4,7 @@
 
 #include "dirty_scene.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/strays.h"
 #include "ledger/store/users.h"
 

@@ -4,6 +4,7 @@
 #include "dirty_scene.h"
 #include "file/auth.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/store/users.h"
 
 enum { NOBODY = 65534, FIRST = 61701, SECOND = 61702, THIRD = 61703 };

@@ -1,4 +1,4 @@
-/* The ledger of several processes, and after the death of one: src/ledger/store/processes.c,
+/* The ledger of several processes, and after the death of one: src/ledger/dead.c,
  * records.c.
  */
 #include <linux/filter.h>
