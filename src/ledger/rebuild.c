@@ -2,6 +2,8 @@
  * Putting a stripe in order after the death of a process that held its lock: from the records. It
  * takes time in proportion to their number, nearly, since all who open a file wait for it.
  */
+#include "ledger/rebuild.h"
+
 #include <string.h>
 
 #include "ledger/store/pocket.h"

@@ -392,7 +392,7 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
     int result = prepare(b);
     if (result || b->length == 0)
         return result;
-    ledger_touch(b->write);
+    ledger_touch(b->write->first_record, b->write->record_count);
     result = keep_data(b);
     struct ledger_entry *entry = result ? NULL : lock_size(file, b, wait, &result);
     if (!entry) {

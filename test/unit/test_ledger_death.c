@@ -10,6 +10,7 @@
 #include <sys/ptrace.h>
 
 #include "ledger/append.h"
+#include "ledger/rebuild.h"
 #include "ledger/store/mutex.h"
 #include "ledger_test.h"
 

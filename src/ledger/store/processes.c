@@ -3,8 +3,8 @@
  */
 #include "ledger/store/processes.h"
 
-#include "ledger/dead.h"
 #include "ledger/store/mutex.h"
+#include "ledger/store/upper.h"
 #include "run/identity.h"
 #include "sys/sys.h"
 
@@ -32,7 +32,7 @@ static void unlock_processes(void)
 static void give_back(uint32_t slot)
 {
     struct ledger_process *process = &ledger_map.shared->processes[slot];
-    ledger_dead_give_back(slot);
+    ledger_upper.give_back(slot);
     atomic_store(&process->ahead, 0);
     atomic_store(&process->state, 0);
 }

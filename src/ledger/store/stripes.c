@@ -8,6 +8,7 @@
 #include "ledger/store/processes.h"
 #include "ledger/store/stopped.h"
 #include "ledger/store/stripes.h"
+#include "ledger/store/upper.h"
 #include "sys/sys.h"
 
 #define LONG_NS UINT64_C(1000000000)
@@ -18,7 +19,7 @@ void ledger_stripe_lock(uint32_t stripe)
 {
     struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
     if (ledger_mutex_lock(&s->lock) == EOWNERDEAD) {
-        ledger_stripe_rebuild(stripe);
+        ledger_upper.rebuild(stripe);
         atomic_fetch_add(&s->recoveries, 1);
         pthread_mutex_consistent(&s->lock);
     }

@@ -25,7 +25,4 @@ void ledger_process_sweep(uint64_t interval_ns);
  * of this process in flight. False, at once: there are none. */
 extern bool (*_Atomic ledger_wait_help)(void);
 
-/* Under the stripe's lock: makes its buckets, lists and counters again from the records. */
-void ledger_stripe_rebuild(uint32_t stripe);
-
 #endif
