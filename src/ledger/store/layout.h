@@ -198,7 +198,7 @@ struct ledger_entry {
     uint64_t sending;                 /* of these, bytes IN_FLIGHT */
     uint64_t dirty_end;               /* at least the end of the last of them */
     uint64_t sent_end;                /* while some are: the server's file ends there, or later */
-    /* The proof that nobody else changed the file: see strays.h. */
+    /* The proof that nobody else changed the file: see proof.h. */
     int64_t proof_ctime;  /* LEDGER_NO_TIME: there is none */
     int64_t proof_mtime;  /* the latest of the writes that it is of */
     uint64_t proof_since; /* of what was written at this sequence, or later */
