@@ -2,14 +2,6 @@
 
 #include "ledger/store/arena.h"
 
-void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, int64_t bytes)
-{
-    uint64_t before = atomic_load_explicit(own, memory_order_relaxed);
-    uint64_t sum = atomic_load_explicit(all, memory_order_relaxed);
-    atomic_store_explicit(own, before + (uint64_t)bytes, memory_order_release);
-    atomic_store_explicit(all, sum + (uint64_t)bytes, memory_order_relaxed);
-}
-
 void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
@@ -18,19 +10,6 @@ void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uin
     record->file_next = next;
     *(previous ? &ledger_record(previous)->file_next : first) = index;
     *(next ? &ledger_record(next)->file_previous : last) = index;
-}
-
-void ledger_record_unchain(uint32_t *first, uint32_t *last, uint32_t index)
-{
-    uint32_t next = ledger_record(index)->file_next, previous = ledger_record(index)->file_previous;
-    *(previous ? &ledger_record(previous)->file_next : first) = next;
-    *(next ? &ledger_record(next)->file_previous : last) = previous;
-}
-
-void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index)
-{
-    ledger_record(index)->write_next = garbage->first;
-    garbage->first = index;
 }
 
 void ledger_dirty_list(struct ledger_entry *entry, uint32_t previous, uint32_t index)

@@ -9,10 +9,25 @@
 
 /* Enters a record behind `previous` in a list; 0: at its head. */
 void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uint32_t index);
-void ledger_record_unchain(uint32_t *first, uint32_t *last, uint32_t index);
-void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index);
+static inline void ledger_record_unchain(uint32_t *first, uint32_t *last, uint32_t index)
+{
+    uint32_t next = ledger_record(index)->file_next, previous = ledger_record(index)->file_previous;
+    *(previous ? &ledger_record(previous)->file_next : first) = next;
+    *(next ? &ledger_record(next)->file_previous : last) = previous;
+}
+static inline void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index)
+{
+    ledger_record(index)->write_next = garbage->first;
+    garbage->first = index;
+}
 /* Adds to a counter of an entry and to that of its stripe. */
-void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, int64_t bytes);
+static inline void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, int64_t bytes)
+{
+    uint64_t before = atomic_load_explicit(own, memory_order_relaxed);
+    uint64_t sum = atomic_load_explicit(all, memory_order_relaxed);
+    atomic_store_explicit(own, before + (uint64_t)bytes, memory_order_release);
+    atomic_store_explicit(all, sum + (uint64_t)bytes, memory_order_relaxed);
+}
 
 /* Adds to the dirty bytes of the entry. */
 static inline void ledger_dirty_count(struct ledger_entry *entry, int64_t bytes)
