@@ -316,7 +316,7 @@ int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
     }
     /* From here on the entry cannot be recycled, and writes and replays beyond `size` wait. */
     atomic_fetch_add(&ledger_map.shared->processes[slot].truncations, 1);
-    entry->truncate_size = size;
+    entry->truncate.size = size;
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
     atomic_store(&entry->truncator, slot);
     ledger_entry_outdate(entry);

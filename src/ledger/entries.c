@@ -92,9 +92,9 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     atomic_store(&entry->ctime, 0);
     atomic_store(&entry->verified_ns, 0);
     entry->uncommitted_end = 0;
-    atomic_store(&entry->losses, heritage->loss);
-    atomic_store(&entry->losses_told, 0);
-    entry->loss_error = 0;
+    atomic_store(&entry->losses.count, heritage->loss);
+    atomic_store(&entry->losses.told, 0);
+    entry->losses.error = 0;
     entry->pins = 0;
     ledger_proof_end(entry);
     atomic_store(&entry->user, 0);
@@ -110,7 +110,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
 
 static bool has_untold_loss(const struct ledger_entry *entry)
 {
-    return atomic_load(&entry->losses) != atomic_load(&entry->losses_told);
+    return atomic_load(&entry->losses.count) != atomic_load(&entry->losses.told);
 }
 
 /* Something refers to the place. */
@@ -142,7 +142,7 @@ static struct ledger_entry *find_place(uint32_t set)
             continue;
         if (!present)
             return entry;
-        bool lost = atomic_load_explicit(&entry->losses, memory_order_relaxed) != 0;
+        bool lost = atomic_load_explicit(&entry->losses.count, memory_order_relaxed) != 0;
         if (!best || (lost != best_lost ? best_lost : age > best_age)) {
             best = entry;
             best_age = age;
@@ -358,7 +358,7 @@ static struct ledger_entry *make_or_rename(const struct ledger_file_key *key,
             continue;
         if (others.count == 1) {
             other->root = entry->root;
-            atomic_store(&other->losses_told, atomic_load(&other->losses));
+            atomic_store(&other->losses.told, atomic_load(&other->losses.count));
         }
         if (!is_needed(other))
             ledger_entry_retire(other, garbage);
@@ -387,7 +387,7 @@ bool ledger_file_attach(struct ledger_file *file, const struct ledger_file_key *
     if (entry) {
         remember(file, entry);
         /* Losses that are not told yet are news: nobody knows of them. */
-        file->losses_known = atomic_load(&entry->losses_told);
+        file->losses_known = atomic_load(&entry->losses.told);
         touch(entry);
     }
     ledger_stripe_unlock(stripe);
@@ -405,7 +405,7 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
     bool told = from->root == into->root; /* see inherit() */
     uint64_t lost = told ? 0 : bytes_of(from);
     if (from->records || has_untold_loss(from))
-        atomic_fetch_add(&into->losses, 1);
+        atomic_fetch_add(&into->losses.count, 1);
     if (lost > 0)
         atomic_fetch_add(&ledger_map.shared->losses, 1);
     ledger_cache_drop(into);

@@ -21,10 +21,10 @@ static void doubt_acknowledged(struct ledger_entry *entry)
 
 static void begin_proof(struct ledger_entry *entry, int64_t ctime, int64_t mtime, uint64_t since)
 {
-    memset(entry->proof_links, 0, sizeof(entry->proof_links));
-    entry->proof_since = since;
-    entry->proof_ctime = ctime;
-    entry->proof_mtime = mtime;
+    memset(entry->proof.links, 0, sizeof(entry->proof.links));
+    entry->proof.since = since;
+    entry->proof.ctime = ctime;
+    entry->proof.mtime = mtime;
 }
 
 void ledger_proof_end(struct ledger_entry *entry)
@@ -39,7 +39,7 @@ static bool is_out_of_date(const struct ledger_entry *entry)
 {
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
     return flags & LEDGER_ENTRY_KNOWN && entry->sending == 0 &&
-           atomic_load_explicit(&entry->ctime, memory_order_relaxed) != entry->proof_ctime;
+           atomic_load_explicit(&entry->ctime, memory_order_relaxed) != entry->proof.ctime;
 }
 
 void ledger_proof_covers(struct ledger_entry *entry, uint64_t sequence)
@@ -60,7 +60,7 @@ static bool is_link(const struct ledger_link *link)
 static bool lengthen(struct ledger_entry *entry, struct ledger_link *link)
 {
     for (int i = 0; i < LEDGER_LINKS; i++) {
-        struct ledger_link *other = &entry->proof_links[i];
+        struct ledger_link *other = &entry->proof.links[i];
         if (!is_link(other) || (other->to != link->from && other->from != link->to))
             continue;
         if (other->to == link->from)
@@ -79,9 +79,9 @@ static bool keep(struct ledger_entry *entry, struct ledger_link link)
     while (lengthen(entry, &link))
         ;
     for (int i = 0; i < LEDGER_LINKS; i++) {
-        if (is_link(&entry->proof_links[i]))
+        if (is_link(&entry->proof.links[i]))
             continue;
-        entry->proof_links[i] = link;
+        entry->proof.links[i] = link;
         return true;
     }
     return false;
@@ -89,14 +89,14 @@ static bool keep(struct ledger_entry *entry, struct ledger_link link)
 
 static void go_on(struct ledger_entry *entry, int64_t ctime, int64_t mtime)
 {
-    struct ledger_link link = {entry->proof_ctime, ctime};
+    struct ledger_link link = {entry->proof.ctime, ctime};
     while (lengthen(entry, &link))
         ;
-    entry->proof_ctime = link.to;
+    entry->proof.ctime = link.to;
     if (link.to != ctime)
         mtime = link.to; /* a WRITE sets both times */
-    if (mtime > entry->proof_mtime)
-        entry->proof_mtime = mtime;
+    if (mtime > entry->proof.mtime)
+        entry->proof.mtime = mtime;
 }
 
 static uint64_t next_sequence(const struct ledger_entry *entry)
@@ -122,20 +122,20 @@ static void is_interrupted(struct ledger_entry *entry, int64_t before_ctime)
 void ledger_proof_skips(struct ledger_entry *entry, int64_t before_ctime)
 {
     is_interrupted(entry, before_ctime);
-    entry->proof_since = next_sequence(entry);
+    entry->proof.since = next_sequence(entry);
 }
 
 bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
                           const struct ledger_attributes *after)
 {
     int64_t ctime = ledger_nanoseconds(&after->ctime), mtime = ledger_nanoseconds(&after->mtime);
-    bool some = entry->proof_ctime != LEDGER_NO_TIME;
+    bool some = entry->proof.ctime != LEDGER_NO_TIME;
     bool needed = atomic_load_explicit(&entry->dirty, memory_order_relaxed) || !is_committed(entry);
     if (is_committed(entry)) /* up to this one */
         doubt_acknowledged(entry);
-    if (some && ctime == entry->proof_ctime)
+    if (some && ctime == entry->proof.ctime)
         return true;
-    if (some && before_ctime == entry->proof_ctime) {
+    if (some && before_ctime == entry->proof.ctime) {
         go_on(entry, ctime, mtime);
         return true;
     }
@@ -144,15 +144,15 @@ bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
             ledger_proof_end(entry);
         return true;
     }
-    if (some && ctime < entry->proof_ctime)
+    if (some && ctime < entry->proof.ctime)
         return false;
     is_interrupted(entry, before_ctime);
-    begin_proof(entry, ctime, mtime > entry->proof_mtime ? mtime : entry->proof_mtime,
+    begin_proof(entry, ctime, mtime > entry->proof.mtime ? mtime : entry->proof.mtime,
                 next_sequence(entry));
     return true;
 }
 
 bool ledger_proof_is_of(const struct ledger_entry *entry, const struct ledger_record *record)
 {
-    return entry->proof_ctime != LEDGER_NO_TIME && record->since >= entry->proof_since;
+    return entry->proof.ctime != LEDGER_NO_TIME && record->since >= entry->proof.since;
 }

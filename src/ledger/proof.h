@@ -2,11 +2,11 @@
  * The proof that nobody but this host changed a file since what is dirty of it, or was sent, was
  * written: for strays (strays.h). Everything is under the stripe's lock.
  *
- * The proof is the server's time of change. A file has `proof_ctime`: as long as its ctime at the
- * server is that, nobody else changed it since `proof_since`, the first write that the proof is of.
+ * The proof is the server's time of change. A file has `proof.ctime`: as long as its ctime at the
+ * server is that, nobody else changed it since `proof.since`, the first write that the proof is of.
  * It is the ctime that was known as that was written behind, or that its answer told. A WRITE of
  * this host whose answer says that the file had it before makes the proof go on with the ctime of
- * after it. Answers come in any order: of those that do not follow, `proof_links` keeps some, while
+ * after it. Answers come in any order: of those that do not follow, `proof.links` keeps some, while
  * something is dirty or not committed. (Not the time of modification: that can be set, as a backup
  * is restored. Nor what a GETATTR tells, or a later WRITE, as others may have changed the file
  * before it.)

@@ -39,7 +39,7 @@ bool ledger_file_has_sent_strays(struct ledger_file *file)
 static bool is_as_sent(const struct ledger_entry *entry, const struct ledger_attributes *now)
 {
     return !(atomic_load(&entry->flags) & LEDGER_ENTRY_UNPROVEN) &&
-           ledger_nanoseconds(&now->mtime) <= entry->proof_mtime &&
+           ledger_nanoseconds(&now->mtime) <= entry->proof.mtime &&
            now->size <= atomic_load(&entry->size);
 }
 
@@ -65,9 +65,9 @@ static bool is_blocked(struct ledger_entry *entry)
 static enum ledger_stray_proof prove_unsent(struct ledger_entry *entry, bool same_epoch,
                                             const struct ledger_attributes *now)
 {
-    if (entry->proof_ctime == LEDGER_NO_TIME)
+    if (entry->proof.ctime == LEDGER_NO_TIME)
         return LEDGER_STRAY_NOT_PROVEN;
-    if (entry->proof_ctime == ledger_nanoseconds(&now->ctime))
+    if (entry->proof.ctime == ledger_nanoseconds(&now->ctime))
         return is_blocked(entry) ? LEDGER_STRAY_ASK : LEDGER_STRAY_PROVEN;
     bool explained =
         same_epoch && !ledger_entry_truncator(entry) && !ledger_record_in_flight(entry);
@@ -128,8 +128,8 @@ void ledger_file_end_strays(struct ledger_file *file)
 /* To those who have the file open now, and not to those who open it later. */
 static void tell_loss(struct ledger_entry *entry)
 {
-    atomic_store(&entry->losses_told, atomic_fetch_add(&entry->losses, 1) + 1);
-    entry->loss_error = EIO;
+    atomic_store(&entry->losses.told, atomic_fetch_add(&entry->losses.count, 1) + 1);
+    entry->losses.error = EIO;
 }
 
 void ledger_file_tell_loss(struct ledger_file *file)

@@ -350,8 +350,8 @@ static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
 
 static void grow(struct ledger_entry *entry, uint64_t end)
 {
-    if (ledger_entry_is_appending(entry) && end > entry->truncate_size)
-        entry->truncate_size = end; /* nobody but who has the turn writes there */
+    if (ledger_entry_is_appending(entry) && end > entry->truncate.size)
+        entry->truncate.size = end; /* nobody but who has the turn writes there */
     if (atomic_load_explicit(&entry->size, memory_order_relaxed) >= end)
         return;
     ledger_entry_change(entry);
@@ -369,7 +369,7 @@ static struct ledger_entry *lock_size(struct ledger_file *file, const struct led
         if (!entry)
             return NULL;
         uint32_t other = b->appends ? 0 : ledger_entry_truncator(entry);
-        bool waits = other && b->offset + b->length > entry->truncate_size;
+        bool waits = other && b->offset + b->length > entry->truncate.size;
         bool refused =
             atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_REFUSED;
         if (!ledger_entry_is_kernel(entry) && !refused && !waits)

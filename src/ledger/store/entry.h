@@ -75,8 +75,8 @@ static inline void ledger_entry_clear(struct ledger_entry *entry, uint32_t flag)
  * once, so that a program hears from write(2) that there is no space. */
 static inline void ledger_entry_lose(struct ledger_entry *entry, int error)
 {
-    entry->loss_error = error;
-    atomic_fetch_add(&entry->losses, 1);
+    entry->losses.error = error;
+    atomic_fetch_add(&entry->losses.count, 1);
     atomic_fetch_add(&ledger_map.shared->losses, 1);
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_REFUSED);
 }

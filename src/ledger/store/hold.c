@@ -97,19 +97,19 @@ void ledger_entry_hold_size(struct ledger_entry *entry, struct ledger_garbage *g
 {
     uint64_t length = ledger_hold_ns();
     if (atomic_load(&entry->flags) & LEDGER_ENTRY_TRUNCATED) { /* it died in the rest of its end */
-        ledger_entry_set_size(entry, entry->truncate_size, garbage);
+        ledger_entry_set_size(entry, entry->truncate.size, garbage);
         atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_TRUNCATED);
         atomic_store(&entry->truncator, 0);
         return;
     }
     ledger_entry_forget_size(entry);
-    entry->truncate_held = sys_now_ns() + length;
+    entry->truncate.held = sys_now_ns() + length;
     atomic_store(&entry->truncator, length ? LEDGER_TRUNCATOR_HELD : 0);
 }
 
 uint32_t ledger_entry_truncator_slowly(struct ledger_entry *entry)
 {
-    if (sys_now_ns() < entry->truncate_held)
+    if (sys_now_ns() < entry->truncate.held)
         return LEDGER_TRUNCATOR_HELD;
     ledger_entry_forget_size(entry); /* it may have changed at any time */
     atomic_store(&entry->truncator, 0);
@@ -135,7 +135,7 @@ uint32_t ledger_range_in_the_way(struct ledger_entry *entry, uint64_t start, uin
                                  uint32_t own)
 {
     uint32_t truncator = ledger_entry_truncator(entry);
-    if (truncator && end > entry->truncate_size)
+    if (truncator && end > entry->truncate.size)
         return truncator;
     return ledger_range_user(entry, start, end, own);
 }

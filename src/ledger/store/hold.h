@@ -33,7 +33,7 @@ static inline void ledger_stripe_expire_now(uint32_t stripe)
 
 /*
  * Who must be waited for before the size may be changed, or bytes beyond
- * `truncate_size` be written: a process slot, LEDGER_TRUNCATOR_HELD (only time), 0: nobody.
+ * `truncate.size` be written: a process slot, LEDGER_TRUNCATOR_HELD (only time), 0: nobody.
  */
 uint32_t ledger_entry_truncator_slowly(struct ledger_entry *entry);
 static inline uint32_t ledger_entry_truncator(struct ledger_entry *entry)

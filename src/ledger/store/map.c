@@ -15,7 +15,7 @@ static uint64_t align_page(uint64_t value)
 static struct ledger_counts counts_of(const struct ledger_shared *head)
 {
     return (struct ledger_counts){head->chunk_count, head->record_count, head->bucket_count,
-                           head->group_count};
+                                  head->group_count};
 }
 
 /* Where the parts are in a file with these counts. Returns its size. */
@@ -76,9 +76,10 @@ bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size)
     uint64_t at[LEDGER_PARTS];
     return start->head.header_size == sizeof(struct ledger_shared) &&
            start->chunk_count >= LEDGER_CHUNKS_MIN && start->chunk_count <= LEDGER_CHUNKS_MAX &&
-           start->record_count == start->chunk_count + LEDGER_RECORDS_EXTRA && start->bucket_count >= 16 &&
-           start->bucket_count <= (1u << 24) &&
+           start->record_count == start->chunk_count + LEDGER_RECORDS_EXTRA &&
+           start->bucket_count >= 16 && start->bucket_count <= (1u << 24) &&
            !(start->bucket_count & (start->bucket_count - 1)) &&
            start->group_count <= LEDGER_GROUPS_MAX &&
-           start->total_size == ledger_map_lay_out(counts_of(start), at) && start->total_size == size;
+           start->total_size == ledger_map_lay_out(counts_of(start), at) &&
+           start->total_size == size;
 }
