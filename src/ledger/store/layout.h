@@ -1,5 +1,5 @@
 /*
- * The layout of the registry in shared memory, and what the files of src/ledger share of it.
+ * The layout of the registry in shared memory.
  *
  *   header | locks, counters | process slots | buckets | free lists | entries | records | chunks |
  *   heads of frames | frames

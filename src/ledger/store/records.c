@@ -1,13 +1,10 @@
-/*
- * The lists that records are in: buckets by place in the file, and the acknowledged ones of a file
- * in the order of acknowledgement. Everything here runs under the stripe's lock.
- */
+#include "ledger/store/records.h"
+
 #include <string.h>
 
 #include "ledger/store/arena.h"
 #include "ledger/store/lists.h"
 #include "ledger/store/processes.h"
-#include "ledger/store/records.h"
 #include "sys/sys.h"
 
 struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset)

@@ -1,5 +1,6 @@
 /*
- * Records: slices of writes in the ledger. Everything is under the stripe's lock.
+ * Records in their places of the file: which are there, what takes the bytes of older ones away,
+ * and what is cut off. Everything is under the stripe's lock.
  */
 #ifndef LEDGER_RECORDS_H
 #define LEDGER_RECORDS_H
@@ -40,20 +41,19 @@ uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uin
  */
 bool ledger_record_supersede(struct ledger_entry *entry, uint32_t own, uint64_t verifier,
                              struct ledger_garbage *garbage);
-/* Makes one record of `own` and its neighbours where they touch, in the last chunk of the first: so
- * small writes that follow one another leave few records. */
-void ledger_record_join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage *garbage);
-enum { LEDGER_JOIN_MOST = 2048 }; /* bytes for which that is worth its cost */
 /* The same for records of the same sequence, which are halves of a split that a process did not
  * live to finish. */
 void ledger_record_supersede_halves(struct ledger_entry *entry, uint32_t own,
                                     struct ledger_garbage *garbage);
+/* Makes one record of `own` and its neighbours where they touch, in the last chunk of the first: so
+ * small writes that follow one another leave few records. */
+void ledger_record_join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage *garbage);
+enum { LEDGER_JOIN_MOST = 2048 }; /* bytes for which that is worth its cost */
 /* Shortens the acknowledged records of the file, to end at `size`. A record that is being
  * written again stays until that is over, or is forgotten now if `replays`. */
 void ledger_record_cut(struct ledger_entry *entry, uint64_t size, bool replays,
                        struct ledger_garbage *garbage);
-/* The same for the DIRTY ones. With `forget` what is in flight is not
- * promised any more. */
+/* The same for the DIRTY ones. With `forget` what is in flight is not promised any more. */
 void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
                       struct ledger_garbage *garbage);
 /* Calls back for every record of the file in any list, until it returns true; that record, or 0. */
