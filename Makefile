@@ -13,7 +13,7 @@ CC      ?= gcc
 OBJCOPY ?= objcopy
 VERSION := $(shell scripts/version)
 # Of the library: the layout of the memory that processes share. Those of one run directory need the same number.
-SOVERSION := $(shell sed -n 's/.*LEDGER_REGISTRY_LAYOUT = \([0-9]*\).*/\1/p' src/ledger/layout.h)
+SOVERSION := $(shell sed -n 's/.*LEDGER_REGISTRY_LAYOUT = \([0-9]*\).*/\1/p' src/ledger/store/layout.h)
 
 CFLAGS   ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -iquote src $(shell pkg-config --cflags libtirpc)
@@ -47,7 +47,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)';)
 
 # Every room below the face is one static library, which tests, benchmarks and the command link too.
-ROOMS    := sys config run ledger stats net rpc nfs reach file
+ROOMS    := sys config run ledger/store ledger stats net rpc nfs reach file
 CORE     := $(wildcard $(ROOMS:%=src/%/*.c))
 FACE     := $(wildcard src/preload/*.c src/preload/*/*.c)
 CMD      := $(wildcard src/cmd/*.c src/cmd/*/*.c)

@@ -10,7 +10,7 @@
 
 #include "file/io.h"
 #include "ledger/commits.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "sys/alloc.h"
 #include "sys/sys.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "ledger/users.h"
+#include "ledger/store/users.h"
 #include "reach/server.h"
 #include "sys/alloc.h"
 #include "sys/sys.h"

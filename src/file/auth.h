@@ -3,7 +3,7 @@
 #define FILE_AUTH_H
 
 #include "file/mount.h"
-#include "ledger/users.h"
+#include "ledger/store/users.h"
 
 /* The credential of this user and these groups: immutable, kept for ever. NULL: no memory. */
 const struct rpc_auth *file_auth_of(const struct ledger_user *user);

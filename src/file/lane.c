@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "ledger/stripes.h"
+#include "ledger/store/stripes.h"
 #include "net/pool.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"

@@ -4,7 +4,7 @@
 
 #include "file/flags.h"
 #include "file/mount.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "run/said.h"
 #include "sys/critical.h"
 #include "sys/log.h"

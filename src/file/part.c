@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "ledger/quota.h"
+#include "ledger/store/quota.h"
 #include "stats/count.h"
 #include "sys/alloc.h"
 

@@ -9,8 +9,9 @@
 #include "file/pages.h"
 #include "file/upper.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/dirty.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 

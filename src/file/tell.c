@@ -4,7 +4,7 @@
 #include "file/flags.h"
 #include "file/mount.h"
 #include "file/pages.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "sys/sys.h"
 
 pthread_mutex_t file_tell_lock = PTHREAD_MUTEX_INITIALIZER;

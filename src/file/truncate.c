@@ -9,7 +9,7 @@
 #include "file/renew.h"
 #include "file/stat.h"
 #include "file/upper.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"

@@ -8,7 +8,9 @@
 
 #include "file/auth.h"
 #include "ledger/agent.h"
-#include "ledger/users.h"
+#include "ledger/care.h"
+#include "ledger/dirty.h"
+#include "ledger/store/users.h"
 #include "run/directory.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"

@@ -9,7 +9,7 @@
  */
 #include "ledger/append.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
@@ -23,7 +23,7 @@ static bool is_fresh(const struct ledger_entry *entry, uint64_t since_ns)
 static void take_turn(struct ledger_entry *entry, struct ledger_append *append, uint32_t slot)
 {
     atomic_fetch_add(&ledger_map.shared->processes[slot].truncations, 1);
-    entry->truncate_size = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    entry->truncate.size = atomic_load_explicit(&entry->size, memory_order_relaxed);
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_APPENDING);
     atomic_store(&entry->truncator, slot);
     append->turn = true;
@@ -33,7 +33,7 @@ static void take_turn(struct ledger_entry *entry, struct ledger_append *append, 
 static uint32_t find_place(struct ledger_entry *entry, struct ledger_append *append)
 {
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
-    entry->truncate_size = append->offset = size;
+    entry->truncate.size = append->offset = size;
     return ledger_range_user(entry, size, size + append->length, 0);
 }
 
@@ -71,12 +71,6 @@ int ledger_append_begin(struct ledger_file *file, struct ledger_append *append, 
         entry = ledger_entry_lock(file, true, &result);
     }
     return result;
-}
-
-void ledger_entry_append_end(struct ledger_entry *entry)
-{
-    atomic_store(&entry->truncator, 0);
-    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
 }
 
 void ledger_append_end(struct ledger_file *file, struct ledger_append *append, bool failed)

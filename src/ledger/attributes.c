@@ -2,34 +2,16 @@
  * What is known of a file: its size, times and writers, as the server tells them and as the writes
  * and changes of size of this host make them.
  */
-#include "ledger/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/quiet.h"
 #include "sys/sys.h"
 
-enum { SPINS = 2000, TRUNCATION_BITS = 24 };
+enum { SPINS = 2000 };
 
 /* ---- reading without a lock ---- */
-
-/*
- * All is written under the stripe's lock, so no counter needs an atomic addition. What is stored
- * between change and changed is stored with release: who loads (and acquires) it sees the odd
- * sequence of before.
- */
-
-void ledger_entry_change(struct ledger_entry *entry)
-{
-    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
-    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_relaxed);
-}
-
-void ledger_entry_changed(struct ledger_entry *entry)
-{
-    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
-    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_release);
-}
 
 struct view {
     uint32_t flags;
@@ -136,13 +118,6 @@ bool ledger_number_is_shared(uint64_t device, uint64_t inode)
 
 /* ---- what the server says ---- */
 
-uint64_t ledger_entry_epoch(const struct ledger_entry *entry)
-{
-    uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
-    uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
-    return changes << TRUNCATION_BITS | (truncations & ((1u << TRUNCATION_BITS) - 1));
-}
-
 uint64_t ledger_file_asking(struct ledger_file *file)
 {
     uint64_t epoch = 0;
@@ -163,18 +138,6 @@ uint64_t ledger_number_asking(uint64_t device, uint64_t inode)
 {
     struct ledger_entry *entry = ledger_map.shared ? ledger_entry_next(device, inode, NULL) : NULL;
     return entry && !ledger_entry_next(device, inode, entry) ? ledger_entry_epoch(entry) : 0;
-}
-
-/* The end of acknowledged data that the server may not have reported yet. */
-static uint64_t uncommitted_end(struct ledger_entry *entry)
-{
-    uint64_t end = 0;
-    for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
-        if (ledger_record_end(ledger_record(i)) > end)
-            end = ledger_record_end(ledger_record(i));
-    }
-    entry->uncommitted_end = end;
-    return end;
 }
 
 static void put(_Atomic uint64_t *where, uint64_t value)
@@ -213,7 +176,7 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
     uint64_t difference = ledger_entry_epoch(entry) ^ epoch;
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
-    bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
+    bool truncated = difference & ((1u << LEDGER_TRUNCATION_BITS) - 1);
     bool known = flags & LEDGER_ENTRY_KNOWN;
     uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
     if (flags & LEDGER_ENTRY_CACHED && !own)
@@ -225,7 +188,7 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
     if (!truncated && newest && (difference == 0 || attributes->size > size))
         size = attributes->size;
     if (size < entry->uncommitted_end) {
-        uint64_t end = uncommitted_end(entry);
+        uint64_t end = ledger_entry_uncommitted_end(entry);
         if (size < end)
             size = end;
     }
@@ -353,7 +316,7 @@ int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
     }
     /* From here on the entry cannot be recycled, and writes and replays beyond `size` wait. */
     atomic_fetch_add(&ledger_map.shared->processes[slot].truncations, 1);
-    entry->truncate_size = size;
+    entry->truncate.size = size;
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
     atomic_store(&entry->truncator, slot);
     ledger_entry_outdate(entry);
@@ -361,30 +324,6 @@ int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
         ledger_stripe_wait(stripe, atomic_load(&ledger_record(other)->owner));
     ledger_entry_unlock(file);
     return 0;
-}
-
-void ledger_entry_forget_size(struct ledger_entry *entry)
-{
-    ledger_entry_change(entry);
-    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
-    ledger_entry_untold(entry);
-    uint64_t end = uncommitted_end(entry);
-    ledger_entry_outdate(entry); /* before: see ledger_sight_lasts() */
-    atomic_store(&entry->size, end > entry->dirty_end ? end : entry->dirty_end);
-    atomic_store(&entry->verified_ns, sys_now_ns()); /* what was asked for before is not news */
-    ledger_entry_changed(entry);
-}
-
-void ledger_entry_set_size(struct ledger_entry *entry, uint64_t size,
-                           struct ledger_garbage *garbage)
-{
-    ledger_record_cut(entry, size, false, garbage);
-    ledger_entry_change(entry);
-    atomic_store(&entry->size, size);
-    entry->sent_end = size;
-    if (entry->uncommitted_end > size)
-        entry->uncommitted_end = size;
-    ledger_entry_changed(entry);
 }
 
 void ledger_file_truncate_end(struct ledger_file *file, uint64_t size, bool done)

@@ -102,4 +102,9 @@ void ledger_file_truncate_end(struct ledger_file *file, uint64_t size, bool done
 bool ledger_file_truncated_by_kernel(const struct ledger_file_key *key, uint64_t size,
                                      struct ledger_file *again);
 
+struct ledger_entry;
+/* Under the stripe's lock: what ledger_file_learned() does. `own`: from the answer to a write. */
+void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
+                        const struct ledger_attributes *attributes, uint64_t now_ns, bool own);
+
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/statfs.h>
 
-#include "ledger/mutex.h"
+#include "ledger/store/mutex.h"
 #include "ledger/quiet.h"
 #include "sys/sys.h"
 

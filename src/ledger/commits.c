@@ -19,7 +19,7 @@
  */
 #include "ledger/commits.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "sys/sys.h"
 
 enum { COMMITS_OF_A_FILE = 2 };

@@ -1,19 +1,10 @@
 #include "ledger/dirty.h"
 
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
-#include "ledger/strays.h"
+#include "ledger/store/processes.h"
+#include "ledger/proof.h"
 #include "sys/test_switch.h"
-
-static void count_dirty(struct ledger_entry *entry, int64_t bytes)
-{
-    ledger_count(&entry->dirty, &ledger_entry_stripe(entry)->dirty, bytes);
-    if (atomic_load_explicit(&entry->dirty, memory_order_relaxed) == 0) {
-        entry->dirty_end = 0;
-        ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED);
-    }
-}
 
 uint64_t ledger_file_dirty(struct ledger_file *file)
 {
@@ -21,44 +12,13 @@ uint64_t ledger_file_dirty(struct ledger_file *file)
     return entry ? atomic_load_explicit(&entry->dirty, memory_order_acquire) : 0;
 }
 
+uint32_t ledger_file_user(struct ledger_file *file)
+{
+    const struct ledger_entry *entry = ledger_entry_peek(file);
+    return entry ? atomic_load_explicit(&entry->user, memory_order_acquire) : 0;
+}
+
 /* ---- the list ---- */
-
-void ledger_dirty_list(struct ledger_entry *entry, uint32_t previous, uint32_t index)
-{
-    const struct ledger_record *record = ledger_record(index);
-    ledger_record_chain(&entry->dirty_first, &entry->dirty_last, previous, index);
-    if (ledger_record_end(record) > entry->dirty_end)
-        entry->dirty_end = ledger_record_end(record);
-    count_dirty(entry, ledger_record_length(record));
-}
-
-void ledger_dirty_unlink(struct ledger_entry *entry, uint32_t index)
-{
-    const struct ledger_record *record = ledger_record(index);
-    if (ledger_record_is_dirty(record)) {
-        ledger_record_unchain(&entry->dirty_first, &entry->dirty_last, index);
-        count_dirty(entry, -(int64_t)ledger_record_length(record));
-    } else if (ledger_record_is_promised(record)) {
-        ledger_record(index)->promised = false;
-        ledger_dirty_kept(entry, ledger_record_length(record));
-    }
-}
-
-void ledger_dirty_kept(struct ledger_entry *entry, uint64_t bytes)
-{
-    entry->sending -= bytes;
-    count_dirty(entry, -(int64_t)bytes);
-}
-
-static void trim(struct ledger_entry *entry, uint32_t index, uint64_t start, uint64_t end)
-{
-    struct ledger_record *record = ledger_record(index);
-    uint64_t length = end - start;
-    count_dirty(entry, (int64_t)length - ledger_record_length(record));
-    if (ledger_record_is_promised(record))
-        entry->sending -= ledger_record_length(record) - length;
-    ledger_arena_trim(index, (uint32_t)(start - record->base), (uint32_t)(end - record->base));
-}
 
 /* A record that takes newer bytes is its process's that wrote them: that lives. One that is still
  * in flight is so as it returns. */
@@ -106,7 +66,7 @@ uint32_t ledger_dirty_split(struct ledger_entry *entry, uint32_t index, uint64_t
                           memory_order_relaxed);
     ledger_record_link(second);
     ledger_dirty_list(entry, index, second);
-    trim(entry, index, ledger_record_start(record), at);
+    ledger_dirty_trim(entry, index, ledger_record_start(record), at);
     return second;
 }
 
@@ -133,9 +93,9 @@ static bool settle(struct ledger_entry *entry, uint32_t older, uint32_t newer,
     if (old->since < new->since)
         new->since = old->since;
     if (head)
-        trim(entry, older, ledger_record_start(old), start);
+        ledger_dirty_trim(entry, older, ledger_record_start(old), start);
     else if (tail)
-        trim(entry, older, end, ledger_record_end(old));
+        ledger_dirty_trim(entry, older, end, ledger_record_end(old));
     else
         ledger_record_drop(entry, older, garbage);
     return false;
@@ -191,7 +151,7 @@ static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage
             continue;
         hand_over(i, own);
         ledger_record_overlay(own, i, ledger_record_start(record), ledger_record_end(record));
-        count_dirty(entry, length);
+        ledger_dirty_count(entry, length);
         atomic_store_explicit(&before->range, ledger_range(ledger_record_from(before), to + length),
                               memory_order_release);
         ledger_record_drop(entry, own, garbage);
@@ -272,7 +232,7 @@ static void grow(struct ledger_entry *entry, uint32_t from, uint32_t index)
     ledger_arena_move(from, index, (int)(to / LEDGER_CHUNK));
     if (ledger_record_end(record) + length > entry->dirty_end)
         entry->dirty_end = ledger_record_end(record) + length;
-    count_dirty(entry, length);
+    ledger_dirty_count(entry, length);
     atomic_store_explicit(&record->range, ledger_range(ledger_record_from(record), to + length),
                           memory_order_release);
 }
@@ -341,7 +301,7 @@ void ledger_dirty_recount(struct ledger_entry *entry, uint32_t index)
     entry->sending += ledger_record_length(record);
     if (ledger_record_end(record) > entry->dirty_end)
         entry->dirty_end = ledger_record_end(record);
-    count_dirty(entry, ledger_record_length(record));
+    ledger_dirty_count(entry, ledger_record_length(record));
 }
 
 void ledger_dirty_relist(struct ledger_entry *entry, uint32_t sorted,
@@ -356,37 +316,9 @@ void ledger_dirty_relist(struct ledger_entry *entry, uint32_t sorted,
         next = ledger_record(i)->file_next;
         settle_newest(entry, i, garbage);
     }
-    count_dirty(entry, -1); /* the byte too many */
+    ledger_dirty_count(entry, -1); /* the byte too many */
     if (entry->dirty_end > atomic_load(&entry->size))
         atomic_store(&entry->size, entry->dirty_end);
-}
-
-static bool redeem_one(uint32_t index, uint64_t entry)
-{
-    if (ledger_record_is_promised(ledger_record(index)))
-        ledger_dirty_unlink((struct ledger_entry *)(uintptr_t)entry, index);
-    return false;
-}
-
-void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
-                      struct ledger_garbage *garbage)
-{
-    if (forget && entry->sending > 0)
-        ledger_record_find(ledger_entry_index(entry), redeem_one, (uintptr_t)entry);
-    uint32_t next = entry->dirty_first;
-    while (next) {
-        uint32_t index = next;
-        const struct ledger_record *record = ledger_record(index);
-        next = record->file_next;
-        if (ledger_record_end(record) <= size)
-            continue;
-        if (ledger_record_start(record) < size)
-            trim(entry, index, ledger_record_start(record), size);
-        else
-            ledger_record_drop(entry, index, garbage);
-    }
-    if (entry->dirty_end > size)
-        entry->dirty_end = size;
 }
 
 static bool measure_one(uint32_t index, uint64_t entry)

@@ -10,20 +10,13 @@
 #ifndef LEDGER_DIRTY_H
 #define LEDGER_DIRTY_H
 
-#include "ledger/records.h"
-
-static inline bool ledger_record_is_dirty(const struct ledger_record *record)
-{
-    return ledger_record_state(record) == LEDGER_RECORD_DIRTY;
-}
-/* Being sent, and dirty again if that fails. */
-static inline bool ledger_record_is_promised(const struct ledger_record *record)
-{
-    return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && record->promised;
-}
+#include "ledger/store/records.h"
+#include "ledger/writes.h"
 
 /* Bytes that are dirty or being sent. A load. */
 uint64_t ledger_file_dirty(struct ledger_file *file);
+/* As whom the file was written behind last, as long as something is left of that; 0: not known. */
+uint32_t ledger_file_user(struct ledger_file *file);
 
 /* The bytes of a read that the ledger has. */
 enum ledger_dirty_found {
@@ -76,12 +69,6 @@ int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, 
  * which are in flight from this process as `write`. False: no room. See twins.c. */
 bool ledger_twins_take(struct ledger_entry *entry, uint32_t first, size_t most,
                        struct ledger_write *write);
-/* The end of a record IN_FLIGHT is no matter, as it has twins. */
-static inline bool ledger_record_is_replaced(const struct ledger_record *record)
-{
-    return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && !record->promised &&
-           record->twins & LEDGER_TWIN_OLD;
-}
 
 /* What a DIRTY record has from the offset `at` on becomes a record of its own, with the same
  * chunks: the result. 0: there is no room, or this process has no slot. */
@@ -91,12 +78,6 @@ void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledge
 /* An IN_FLIGHT one that is promised will not be executed, or be held: DIRTY again. */
 void ledger_dirty_return(struct ledger_entry *entry, uint32_t index,
                          struct ledger_garbage *garbage);
-/* Enters a DIRTY record in the list behind `previous` (0: at its head), and counts it. */
-void ledger_dirty_list(struct ledger_entry *entry, uint32_t previous, uint32_t index);
-/* Takes a record that is dirty out of the list and the counters. Others stay as they are. */
-void ledger_dirty_unlink(struct ledger_entry *entry, uint32_t index);
-/* So many promised bytes were acknowledged, and are counted as such: they are dirty no more. */
-void ledger_dirty_kept(struct ledger_entry *entry, uint64_t bytes);
 /* Some dirty data is lost: where the file ends must be asked for, and is beyond what is left. */
 void ledger_dirty_lost(struct ledger_entry *entry);
 /* Of a stripe that is being put in order, where each file has a byte of dirty data too many: counts
@@ -106,10 +87,6 @@ void ledger_dirty_lost(struct ledger_entry *entry);
 void ledger_dirty_recount(struct ledger_entry *entry, uint32_t index);
 void ledger_dirty_relist(struct ledger_entry *entry, uint32_t sorted,
                          struct ledger_garbage *garbage);
-/* Shortens the DIRTY records of the file, to end at `size`. With `forget` what is in flight is not
- * promised any more. */
-void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
-                      struct ledger_garbage *garbage);
 /* Is a record of the file DIRTY in [start, end)? */
 bool ledger_dirty_overlaps(const struct ledger_entry *entry, uint64_t start, uint64_t end);
 

@@ -5,7 +5,7 @@
 
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/stripes.h"
+#include "ledger/store/stripes.h"
 
 enum {
     PIECES = LEDGER_WRITE_MAX / LEDGER_CHUNK + 8, /* that are read in one step */

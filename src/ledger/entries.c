@@ -3,10 +3,10 @@
  */
 #include <string.h>
 
-#include "ledger/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
-#include "ledger/strays.h"
+#include "ledger/proof.h"
 #include "ledger/world.h"
 #include "sys/sys.h"
 
@@ -66,14 +66,6 @@ struct ledger_entry *ledger_entry_find(const struct ledger_file_key *key)
     return entry;
 }
 
-static void set_name(struct ledger_entry *entry, const struct ledger_file_key *key)
-{
-    entry->server = key->server;
-    entry->root = key->root;
-    entry->handle_length = key->handle_length;
-    memcpy(entry->handle, key->handle, sizeof(entry->handle));
-}
-
 /* What a new entry gets from those that may be of the same file, by an older handle. */
 struct heritage {
     bool loss; /* of what they have, or lost and nobody was told of */
@@ -93,16 +85,16 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     atomic_store(&entry->truncations, ++stripe->births);
     atomic_store(&entry->device, key->device);
     atomic_store(&entry->inode, key->inode);
-    set_name(entry, key);
+    ledger_entry_set_name(entry, key);
     atomic_store(&entry->size, 0);
     atomic_store(&entry->used, 0);
     atomic_store(&entry->mtime, 0);
     atomic_store(&entry->ctime, 0);
     atomic_store(&entry->verified_ns, 0);
     entry->uncommitted_end = 0;
-    atomic_store(&entry->losses, heritage->loss);
-    atomic_store(&entry->losses_told, 0);
-    entry->loss_error = 0;
+    atomic_store(&entry->losses.count, heritage->loss);
+    atomic_store(&entry->losses.told, 0);
+    entry->losses.error = 0;
     entry->pins = 0;
     ledger_proof_end(entry);
     atomic_store(&entry->user, 0);
@@ -118,7 +110,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
 
 static bool has_untold_loss(const struct ledger_entry *entry)
 {
-    return atomic_load(&entry->losses) != atomic_load(&entry->losses_told);
+    return atomic_load(&entry->losses.count) != atomic_load(&entry->losses.told);
 }
 
 /* Something refers to the place. */
@@ -150,7 +142,7 @@ static struct ledger_entry *find_place(uint32_t set)
             continue;
         if (!present)
             return entry;
-        bool lost = atomic_load_explicit(&entry->losses, memory_order_relaxed) != 0;
+        bool lost = atomic_load_explicit(&entry->losses.count, memory_order_relaxed) != 0;
         if (!best || (lost != best_lost ? best_lost : age > best_age)) {
             best = entry;
             best_age = age;
@@ -287,25 +279,6 @@ void ledger_entry_unlock(const struct ledger_file *file)
     ledger_stripe_unlock(ledger_stripe_of_file(file));
 }
 
-/* In this order, as begin_life(). */
-void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
-{
-    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
-    ledger_record_cut(entry, 0, true, garbage);
-    ledger_records_detach(ledger_entry_index(entry), garbage);
-    atomic_store(&entry->truncator, 0);
-    ledger_entry_change(entry);
-    atomic_store(&entry->generation, ++stripe->births);
-    atomic_store(&entry->flags, 0);
-    ledger_entry_changed(entry);
-}
-
-void ledger_entry_end_rename(struct ledger_entry *entry)
-{
-    set_name(entry, &ledger_entry_stripe(entry)->renamed);
-    ledger_entry_clear(entry, LEDGER_ENTRY_RENAMING);
-}
-
 /* The file has another handle now. If this process dies here, who gets the lock ends it, and nobody
  * sees half a handle. */
 static void rename_entry(struct ledger_entry *entry, const struct ledger_file_key *key)
@@ -385,7 +358,7 @@ static struct ledger_entry *make_or_rename(const struct ledger_file_key *key,
             continue;
         if (others.count == 1) {
             other->root = entry->root;
-            atomic_store(&other->losses_told, atomic_load(&other->losses));
+            atomic_store(&other->losses.told, atomic_load(&other->losses.count));
         }
         if (!is_needed(other))
             ledger_entry_retire(other, garbage);
@@ -414,7 +387,7 @@ bool ledger_file_attach(struct ledger_file *file, const struct ledger_file_key *
     if (entry) {
         remember(file, entry);
         /* Losses that are not told yet are news: nobody knows of them. */
-        file->losses_known = atomic_load(&entry->losses_told);
+        file->losses_known = atomic_load(&entry->losses.told);
         touch(entry);
     }
     ledger_stripe_unlock(stripe);
@@ -432,7 +405,7 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
     bool told = from->root == into->root; /* see inherit() */
     uint64_t lost = told ? 0 : bytes_of(from);
     if (from->records || has_untold_loss(from))
-        atomic_fetch_add(&into->losses, 1);
+        atomic_fetch_add(&into->losses.count, 1);
     if (lost > 0)
         atomic_fetch_add(&ledger_map.shared->losses, 1);
     ledger_cache_drop(into);

@@ -6,9 +6,9 @@
 #include <errno.h>
 
 #include "ledger/entries.h"
-#include "ledger/mutex.h"
+#include "ledger/store/mutex.h"
 #include "ledger/offset.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 
 enum { FLAGS_MS = 1000 }; /* for a process that was stopped with them */
 

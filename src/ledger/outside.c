@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "ledger/entries.h"
-#include "ledger/world.h"
+#include "ledger/outside.h"
 #include "sys/sys.h"
 #include "run/directory.h"
 

@@ -2,14 +2,16 @@
  * Putting a stripe in order after the death of a process that held its lock: from the records. It
  * takes time in proportion to their number, nearly, since all who open a file wait for it.
  */
+#include "ledger/rebuild.h"
+
 #include <string.h>
 
-#include "ledger/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/records.h"
-#include "ledger/strays.h"
-#include "ledger/stripes.h"
+#include "ledger/store/records.h"
+#include "ledger/proof.h"
+#include "ledger/store/stripes.h"
 
 /* What a record is sorted by. */
 typedef bool order(const struct ledger_record *left, const struct ledger_record *right);

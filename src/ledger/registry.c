@@ -1,9 +1,9 @@
-#include "ledger/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/cache.h"
-#include "ledger/hold.h"
-#include "ledger/left.h"
-#include "ledger/processes.h"
-#include "ledger/touch.h"
+#include "ledger/store/hold.h"
+#include "ledger/store/left.h"
+#include "ledger/store/processes.h"
+#include "ledger/store/touch.h"
 #include "ledger/world.h"
 
 #include <stdio.h>
@@ -21,17 +21,10 @@
 #define NAME "registry"
 
 enum {
-    PAGE = 4096,
-    CHUNKS_MIN = 256,
-    CHUNKS_MAX = 1 << 22,
-    RECORDS_EXTRA = 16384, /* for writes without chunks, and for halves of split records */
-    ATTEMPTS = 400,        /* of 5 ms */
+    ATTEMPTS = 400, /* of 5 ms */
     PATIENT = 200,
-    SAY_EVERY_S = 60,
-    PARTS = 9
+    SAY_EVERY_S = 60
 };
-
-struct ledger_map ledger_map = {.fd = -1, .mark = -1};
 
 bool ledger_registry_ready(void)
 {
@@ -40,7 +33,7 @@ bool ledger_registry_ready(void)
 
 bool ledger_registry_was_gone(void)
 {
-    return __atomic_load_n(&ledger_map.gone, __ATOMIC_ACQUIRE);
+    return ledger_map_is_gone();
 }
 
 /* A program that closed the descriptor may have another file with its number. */
@@ -60,75 +53,6 @@ bool ledger_registry_is_gone(void)
     if (ledger_registry_ready() && !ledger_registry_was_gone() && is_removed())
         __atomic_store_n(&ledger_map.gone, true, __ATOMIC_RELEASE);
     return ledger_registry_was_gone();
-}
-
-static uint64_t align_page(uint64_t value)
-{
-    return (value + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-}
-
-/* What there is room for. */
-struct counts {
-    uint32_t chunks, records, buckets, groups;
-};
-
-static struct counts counts_of(const struct ledger_shared *head)
-{
-    return (struct counts){head->chunk_count, head->record_count, head->bucket_count,
-                           head->group_count};
-}
-
-/* Where the parts are in a file with these counts. Returns its size. */
-static uint64_t lay_out(struct counts counts, uint64_t at[PARTS])
-{
-    uint64_t chunks = counts.chunks, records = counts.records, groups = counts.groups;
-    at[0] = align_page(sizeof(struct ledger_shared));
-    at[1] = at[0] +
-            align_page((uint64_t)LEDGER_STRIPES * counts.buckets * sizeof(struct ledger_bucket));
-    at[2] = at[1] + align_page(chunks * sizeof(uint32_t));
-    at[3] = at[2] + align_page(records * sizeof(uint32_t));
-    at[4] = at[3] + align_page(chunks * sizeof(uint16_t));
-    at[5] = at[4] + (uint64_t)LEDGER_FILES * sizeof(struct ledger_entry);
-    at[6] = at[5] + align_page(records * sizeof(struct ledger_record));
-    at[7] = align_page(at[6] + chunks * LEDGER_CHUNK);
-    at[8] = at[7] + groups * LEDGER_GROUP_FRAMES * sizeof(struct ledger_frame);
-    return at[8] + groups * LEDGER_GROUP;
-}
-
-uint64_t ledger_registry_entries_at(const struct ledger_shared *shared)
-{
-    uint64_t at[PARTS];
-    lay_out(counts_of(shared), at);
-    return at[4];
-}
-
-int ledger_registry_back(uint64_t offset, uint64_t length)
-{
-    int result = sys_fd_reserve(ledger_map.fd, offset, length);
-    return result ? -ENOSPC : 0;
-}
-
-static void set_map(struct ledger_shared *shared, int fd)
-{
-    uint64_t at[PARTS];
-    uint8_t *base = (uint8_t *)shared;
-    lay_out(counts_of(shared), at);
-    ledger_map.buckets = (struct ledger_bucket *)(base + at[0]);
-    ledger_map.free_chunks = (uint32_t *)(base + at[1]);
-    ledger_map.free_records = (uint32_t *)(base + at[2]);
-    ledger_map.chunk_users = (uint16_t *)(base + at[3]);
-    ledger_map.entries = (struct ledger_entry *)(base + at[4]);
-    ledger_map.records = (struct ledger_record *)(base + at[5]);
-    ledger_map.chunks = base + at[6];
-    ledger_map.entries_at = at[4];
-    ledger_map.records_at = at[5];
-    ledger_map.chunks_at = at[6];
-    ledger_map.frames = (struct ledger_frame *)(base + at[7]);
-    ledger_map.frame_bytes = base + at[8];
-    ledger_map.frames_at = at[7];
-    ledger_map.frame_bytes_at = at[8];
-    ledger_map.fd = fd;
-    __atomic_store_n(&ledger_map.shared, shared, __ATOMIC_RELEASE);
 }
 
 static int make_mutex(pthread_mutex_t *mutex)
@@ -154,9 +78,9 @@ struct opening {
 
 /* Fills a new registry. All else in it is zero already. */
 static int make_header(const struct opening *opening, struct ledger_shared *shared,
-                       struct counts counts)
+                       struct ledger_counts counts)
 {
-    uint64_t at[PARTS];
+    uint64_t at[LEDGER_PARTS];
     shared->head = (struct ledger_head){
         .layout = LEDGER_REGISTRY_LAYOUT,
         .header_size = sizeof(struct ledger_shared),
@@ -171,7 +95,7 @@ static int make_header(const struct opening *opening, struct ledger_shared *shar
     shared->record_count = counts.records;
     shared->bucket_count = counts.buckets;
     shared->group_count = counts.groups;
-    shared->total_size = lay_out(counts, at);
+    shared->total_size = ledger_map_lay_out(counts, at);
     shared->process_count = 1;
     shared->process_cursor = 1;
     shared->next_chunk = shared->next_record = 1;
@@ -195,15 +119,15 @@ static int create(const struct opening *opening)
 {
     int run = opening->run;
     char temporary[32];
-    uint64_t at[PARTS], wanted = opening->uncommitted_max / LEDGER_CHUNK + 1;
-    struct counts counts = {.buckets = 16, .groups = ledger_cache_groups()};
-    counts.chunks = wanted < CHUNKS_MIN   ? CHUNKS_MIN
-                    : wanted > CHUNKS_MAX ? CHUNKS_MAX
-                                          : (uint32_t)wanted;
-    counts.records = counts.chunks + RECORDS_EXTRA;
+    uint64_t at[LEDGER_PARTS], wanted = opening->uncommitted_max / LEDGER_CHUNK + 1;
+    struct ledger_counts counts = {.buckets = 16, .groups = ledger_cache_groups()};
+    counts.chunks = wanted < LEDGER_CHUNKS_MIN   ? LEDGER_CHUNKS_MIN
+                    : wanted > LEDGER_CHUNKS_MAX ? LEDGER_CHUNKS_MAX
+                                                 : (uint32_t)wanted;
+    counts.records = counts.chunks + LEDGER_RECORDS_EXTRA;
     while (counts.buckets * LEDGER_STRIPES < counts.records)
         counts.buckets *= 2;
-    uint64_t size = lay_out(counts, at);
+    uint64_t size = ledger_map_lay_out(counts, at);
 
     snprintf(temporary, sizeof(temporary), NAME ".new.%d", (int)sys_gettid());
     sys_unlinkat(run, temporary, 0);
@@ -229,18 +153,6 @@ static int create(const struct opening *opening)
     sys_unlinkat(run, temporary, 0);
     sys_close(fd);
     return result == -EEXIST ? 0 : result;
-}
-
-bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size)
-{
-    uint64_t at[PARTS];
-    return start->head.header_size == sizeof(struct ledger_shared) &&
-           start->chunk_count >= CHUNKS_MIN && start->chunk_count <= CHUNKS_MAX &&
-           start->record_count == start->chunk_count + RECORDS_EXTRA && start->bucket_count >= 16 &&
-           start->bucket_count <= (1u << 24) &&
-           !(start->bucket_count & (start->bucket_count - 1)) &&
-           start->group_count <= LEDGER_GROUPS_MAX &&
-           start->total_size == lay_out(counts_of(start), at) && start->total_size == size;
 }
 
 static int lock_file(int fd, int operation)
@@ -339,7 +251,7 @@ static int map_file(int fd, uint64_t size)
         return (int)(long)memory;
     ledger_map.device = status.st_dev;
     ledger_map.inode = status.st_ino;
-    set_map(memory, sys_fd_protect(fd));
+    ledger_map_set(memory, sys_fd_protect(fd));
     int mark = run_use();
     ledger_map.mark = mark < 0 ? mark : sys_fd_protect(mark);
     ledger_touch_begin(ledger_map.shared->chunk_count);
@@ -499,4 +411,11 @@ bool ledger_registry_exists(void)
     bool exists = run >= 0 && sys_fstatat(run, NAME, &status, AT_SYMLINK_NOFOLLOW) == 0;
     run_close(run);
     return exists;
+}
+
+void ledger_registry_after_fork(void)
+{
+    ledger_pocket_after_fork();
+    ledger_world_after_fork();
+    ledger_process_exchange(0);
 }

@@ -2,10 +2,10 @@
  * The end of a COMMIT: what it vouches for is dropped, what it does not vouch for is written
  * again.
  */
-#include "ledger/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/commits.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/uncommitted.h"
 #include "sys/test_switch.h"
 

@@ -3,9 +3,10 @@
  */
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/quiet.h"
-#include "ledger/strays.h"
+#include "ledger/orphans.h"
+#include "ledger/proof.h"
 #include "sys/test_switch.h"
 
 struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most)
@@ -56,7 +57,7 @@ static void unit_sift(struct unit *unit, struct ledger_entry *entry, const uint3
                       unsigned busy_count)
 {
     uint64_t now = ledger_now_if_held(ledger_entry_index(entry));
-    uint64_t size = ledger_entry_truncator(entry) ? entry->truncate_size : UINT64_MAX;
+    uint64_t size = ledger_entry_truncator(entry) ? entry->truncate.size : UINT64_MAX;
     unsigned kept = 0;
     for (unsigned k = 0; k < unit->count; k++) {
         const struct ledger_record *record = ledger_record(unit->at[k]);

@@ -3,227 +3,14 @@
 #include <string.h>
 
 #include "ledger/agent.h"
-#include "ledger/arena.h"
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/orphans.h"
+#include "ledger/proof.h"
+#include "ledger/store/pocket.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
-
-/* ---- the proof ---- */
-
-static bool is_committed(const struct ledger_entry *entry)
-{
-    return atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) == 0;
-}
-
-/* Others may have changed the file under what is acknowledged. That is joined with what is later:
- * so the proof is of all of it, or of none. */
-static void doubt_acknowledged(struct ledger_entry *entry)
-{
-    if (is_committed(entry))
-        ledger_entry_clear(entry, LEDGER_ENTRY_UNPROVEN);
-    else
-        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNPROVEN);
-}
-
-static void begin_proof(struct ledger_entry *entry, int64_t ctime, int64_t mtime, uint64_t since)
-{
-    memset(entry->proof_links, 0, sizeof(entry->proof_links));
-    entry->proof_since = since;
-    entry->proof_ctime = ctime;
-    entry->proof_mtime = mtime;
-}
-
-void ledger_proof_end(struct ledger_entry *entry)
-{
-    doubt_acknowledged(entry);
-    begin_proof(entry, LEDGER_NO_TIME, LEDGER_NO_TIME, 0);
-}
-
-/* The time that is known is another one, and nothing dirty is on its way whose answer may explain
- * it. */
-static bool is_out_of_date(const struct ledger_entry *entry)
-{
-    uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
-    return flags & LEDGER_ENTRY_KNOWN && entry->sending == 0 &&
-           atomic_load_explicit(&entry->ctime, memory_order_relaxed) != entry->proof_ctime;
-}
-
-void ledger_proof_covers(struct ledger_entry *entry, uint64_t sequence)
-{
-    if (!is_out_of_date(entry))
-        return;
-    doubt_acknowledged(entry);
-    begin_proof(entry, atomic_load_explicit(&entry->ctime, memory_order_relaxed),
-                atomic_load_explicit(&entry->mtime, memory_order_relaxed), sequence);
-}
-
-static bool is_link(const struct ledger_link *link)
-{
-    return link->from != link->to;
-}
-
-/* Takes a link that has one end in common with this one, and makes this one longer by it. */
-static bool lengthen(struct ledger_entry *entry, struct ledger_link *link)
-{
-    for (int i = 0; i < LEDGER_LINKS; i++) {
-        struct ledger_link *other = &entry->proof_links[i];
-        if (!is_link(other) || (other->to != link->from && other->from != link->to))
-            continue;
-        if (other->to == link->from)
-            link->from = other->from;
-        else
-            link->to = other->to;
-        *other = (struct ledger_link){0};
-        return true;
-    }
-    return false;
-}
-
-/* Of an answer that does not follow yet. False: there is no room. */
-static bool keep(struct ledger_entry *entry, struct ledger_link link)
-{
-    while (lengthen(entry, &link))
-        ;
-    for (int i = 0; i < LEDGER_LINKS; i++) {
-        if (is_link(&entry->proof_links[i]))
-            continue;
-        entry->proof_links[i] = link;
-        return true;
-    }
-    return false;
-}
-
-static void go_on(struct ledger_entry *entry, int64_t ctime, int64_t mtime)
-{
-    struct ledger_link link = {entry->proof_ctime, ctime};
-    while (lengthen(entry, &link))
-        ;
-    entry->proof_ctime = link.to;
-    if (link.to != ctime)
-        mtime = link.to; /* a WRITE sets both times */
-    if (mtime > entry->proof_mtime)
-        entry->proof_mtime = mtime;
-}
-
-static uint64_t next_sequence(const struct ledger_entry *entry)
-{
-    return atomic_load_explicit(&ledger_entry_stripe(entry)->sequence, memory_order_relaxed) + 1;
-}
-
-/* Will the agent that lives see to what the dead left? */
-static bool is_cared_for(const _Atomic uint32_t *carer)
-{
-    uint32_t number = atomic_load_explicit(carer, memory_order_acquire);
-    return number != 0 && number == ledger_agent_number();
-}
-
-static bool is_orphan(const struct ledger_record *record)
-{
-    return (ledger_record_is_dirty(record) || ledger_record_state(record) == LEDGER_RECORD_ACKED) &&
-           atomic_load(&record->owner) == 0;
-}
-
-/* Under the stripe's lock. The flag may be older than all that is there. */
-static bool has_sent_orphans(struct ledger_entry *entry)
-{
-    if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED_SENT))
-        return false;
-    for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
-        if (is_orphan(ledger_record(i)) || ledger_record_is_lent_by_nobody(ledger_record(i)))
-            return true;
-    }
-    ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED_SENT);
-    return false;
-}
-
-/* Has a dead process, for which nobody cares, left something that was sent? */
-static bool has_left_sent(struct ledger_entry *entry)
-{
-    return !is_cared_for(&entry->sent_carer) && has_sent_orphans(entry);
-}
-
-/* An answer does not follow. If it tells what was before it others were there, it seems. If it does
- * not they may have been there, once a host has lost a process. */
-static void is_interrupted(struct ledger_entry *entry, int64_t before_ctime)
-{
-    bool proven = !(atomic_load(&entry->flags) & LEDGER_ENTRY_UNPROVEN);
-    if (before_ctime != 0 || (proven && has_left_sent(entry)))
-        doubt_acknowledged(entry);
-}
-
-void ledger_proof_skips(struct ledger_entry *entry, int64_t before_ctime)
-{
-    is_interrupted(entry, before_ctime);
-    entry->proof_since = next_sequence(entry);
-}
-
-bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
-                          const struct ledger_attributes *after)
-{
-    int64_t ctime = ledger_nanoseconds(&after->ctime), mtime = ledger_nanoseconds(&after->mtime);
-    bool some = entry->proof_ctime != LEDGER_NO_TIME;
-    bool needed = atomic_load_explicit(&entry->dirty, memory_order_relaxed) || !is_committed(entry);
-    if (is_committed(entry)) /* up to this one */
-        doubt_acknowledged(entry);
-    if (some && ctime == entry->proof_ctime)
-        return true;
-    if (some && before_ctime == entry->proof_ctime) {
-        go_on(entry, ctime, mtime);
-        return true;
-    }
-    if (some && before_ctime != 0 && needed) {
-        if (before_ctime != ctime && !keep(entry, (struct ledger_link){before_ctime, ctime}))
-            ledger_proof_end(entry);
-        return true;
-    }
-    if (some && ctime < entry->proof_ctime)
-        return false;
-    is_interrupted(entry, before_ctime);
-    begin_proof(entry, ctime, mtime > entry->proof_mtime ? mtime : entry->proof_mtime,
-                next_sequence(entry));
-    return true;
-}
-
-bool ledger_proof_is_of(const struct ledger_entry *entry, const struct ledger_record *record)
-{
-    return entry->proof_ctime != LEDGER_NO_TIME && record->since >= entry->proof_since;
-}
-
-/* ---- in whose care ---- */
-
-void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag)
-{
-    bool sent = flag == LEDGER_ENTRY_ORPHANED_SENT;
-    bool some = sent ? has_sent_orphans(entry) : atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED;
-    uint32_t number = ledger_agent_number();
-    bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
-    _Atomic uint32_t *carer = sent ? &entry->sent_carer : &entry->carer;
-    if (!watched || (some && !is_cared_for(carer))) /* nobody cares for all of it */
-        atomic_store(carer, 0);
-    else
-        atomic_store(carer, number);
-    atomic_fetch_or(&entry->flags, flag | LEDGER_ENTRY_OWED);
-}
-
-void ledger_entry_orphan_sent(struct ledger_entry *entry, const struct ledger_record *record)
-{
-    if (!ledger_record_is_lent_by_nobody(record))
-        return;
-    bool cared = is_cared_for(&entry->carer) &&
-                 (!has_sent_orphans(entry) || is_cared_for(&entry->sent_carer));
-    atomic_store(&entry->sent_carer, cared ? ledger_agent_number() : 0);
-    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_ORPHANED_SENT | LEDGER_ENTRY_OWED);
-}
-
-bool ledger_entry_has_strays(const struct ledger_entry *entry)
-{
-    return atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_ORPHANED &&
-           atomic_load_explicit(&entry->dirty, memory_order_acquire) &&
-           !is_cared_for(&entry->carer) && !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
-}
 
 bool ledger_file_has_strays(struct ledger_file *file)
 {
@@ -238,8 +25,8 @@ bool ledger_file_has_strays(struct ledger_file *file)
 bool ledger_file_has_sent_strays(struct ledger_file *file)
 {
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
-    bool found = entry && has_sent_orphans(entry) && !is_cared_for(&entry->sent_carer) &&
-                 !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
+    bool found = entry && ledger_entry_has_sent_orphans(entry) &&
+                 !ledger_is_cared_for(&entry->sent_carer) && !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
     if (entry)
         ledger_entry_unlock(file);
     return found;
@@ -252,7 +39,7 @@ bool ledger_file_has_sent_strays(struct ledger_file *file)
 static bool is_as_sent(const struct ledger_entry *entry, const struct ledger_attributes *now)
 {
     return !(atomic_load(&entry->flags) & LEDGER_ENTRY_UNPROVEN) &&
-           ledger_nanoseconds(&now->mtime) <= entry->proof_mtime &&
+           ledger_nanoseconds(&now->mtime) <= entry->proof.mtime &&
            now->size <= atomic_load(&entry->size);
 }
 
@@ -268,8 +55,8 @@ static bool is_in_the_way(struct ledger_entry *entry, uint32_t index)
 static bool is_blocked(struct ledger_entry *entry)
 {
     for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
-        if (is_orphan(ledger_record(i)) && ledger_proof_is_of(entry, ledger_record(i)) &&
-            is_in_the_way(entry, i))
+        if (ledger_record_is_orphan(ledger_record(i)) &&
+            ledger_proof_is_of(entry, ledger_record(i)) && is_in_the_way(entry, i))
             return true;
     }
     return false;
@@ -278,9 +65,9 @@ static bool is_blocked(struct ledger_entry *entry)
 static enum ledger_stray_proof prove_unsent(struct ledger_entry *entry, bool same_epoch,
                                             const struct ledger_attributes *now)
 {
-    if (entry->proof_ctime == LEDGER_NO_TIME)
+    if (entry->proof.ctime == LEDGER_NO_TIME)
         return LEDGER_STRAY_NOT_PROVEN;
-    if (entry->proof_ctime == ledger_nanoseconds(&now->ctime))
+    if (entry->proof.ctime == ledger_nanoseconds(&now->ctime))
         return is_blocked(entry) ? LEDGER_STRAY_ASK : LEDGER_STRAY_PROVEN;
     bool explained =
         same_epoch && !ledger_entry_truncator(entry) && !ledger_record_in_flight(entry);
@@ -332,7 +119,7 @@ void ledger_file_end_strays(struct ledger_file *file)
         return;
     bool left = has_lent_orphans(entry);
     for (uint32_t i = entry->dirty_first; i && !left; i = ledger_record(i)->file_next)
-        left = is_orphan(ledger_record(i));
+        left = ledger_record_is_orphan(ledger_record(i));
     if (!left)
         ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED);
     ledger_entry_unlock(file);
@@ -341,8 +128,8 @@ void ledger_file_end_strays(struct ledger_file *file)
 /* To those who have the file open now, and not to those who open it later. */
 static void tell_loss(struct ledger_entry *entry)
 {
-    atomic_store(&entry->losses_told, atomic_fetch_add(&entry->losses, 1) + 1);
-    entry->loss_error = EIO;
+    atomic_store(&entry->losses.told, atomic_fetch_add(&entry->losses.count, 1) + 1);
+    entry->losses.error = EIO;
 }
 
 void ledger_file_tell_loss(struct ledger_file *file)
@@ -369,7 +156,7 @@ uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set
     ledger_entry_stripe(entry)->commits += 2; /* the other is of those that arrived */
     for (uint32_t i = first_of(entry, set == LEDGER_STRAYS_SENT); i;
          i = ledger_record(i)->file_next) {
-        if (!is_orphan(ledger_record(i)) ||
+        if (!ledger_record_is_orphan(ledger_record(i)) ||
             (set == LEDGER_STRAYS_UNPROVEN && ledger_proof_is_of(entry, ledger_record(i))))
             continue;
         ledger_record(i)->aside = mark;
@@ -381,7 +168,7 @@ uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set
 
 static bool is_marked(const struct ledger_record *record, uint64_t mark)
 {
-    return is_orphan(record) && record->aside == mark;
+    return ledger_record_is_orphan(record) && record->aside == mark;
 }
 
 /* The bytes of a record. */
@@ -458,7 +245,7 @@ static uint64_t drop(struct ledger_file *file, uint64_t mark, bool sent, bool ar
         const struct ledger_record *record = ledger_record(i);
         next = record->file_next;
         if (!is_marked(record, mark + arrived) || (arrived && record->distrusted)) {
-            left = left || is_orphan(record);
+            left = left || ledger_record_is_orphan(record);
             continue;
         }
         bytes += ledger_record_length(record);

@@ -1,30 +1,7 @@
 /*
  * Strays: what a dead process left of a file, and what is in nobody's care, as the agent that
  * watched it is dead as well (agent.h). Who comes upon it may send it only after the proof that
- * nobody else changed the file (file/stray.h).
- *
- * The proof is the server's time of change. A file has `proof_ctime`: as long as its ctime at the
- * server is that, nobody else changed it since `proof_since`, the first write that the proof is of.
- * It is the ctime that was known as that was written behind, or that its answer told. A WRITE of
- * this host whose answer says that the file had it before makes the proof go on with the ctime of
- * after it. Answers come in any order: of those that do not follow, `proof_links` keeps some, while
- * something is dirty or not committed. (Not the time of modification: that can be set, as a backup
- * is restored. Nor what a GETATTR tells, or a later WRITE, as others may have changed the file
- * before it.)
- *
- * An answer that does not tell the ctime of before, as in NFSv4.1 and of some servers in NFSv3,
- * ends the proof: others may have changed the file just before that WRITE. A GETATTR before it in
- * the same COMPOUND would not tell, as that is not atomic (RFC 8881 section 16.2). Nor would a
- * change attribute that has grown by one: many servers let it grow only once after it was looked
- * at. So a new proof begins, of that write and of what is written from then on.
- *
- * What was on its way as its process died ends nothing. If the server has carried it out the file
- * has another ctime, and nobody can tell what else happened; if it has not, it has the old one.
- *
- * What was sent is proven by the same writes, but by the time of modification that they left, or an
- * older one: the server lost something, and may have made the file anew as it recovered. Answers
- * that do not tell the ctime of before do not end that proof, unless a dead process has left
- * something for which nobody cares: only then may another host have taken over, and been there.
+ * nobody else changed the file (file/stray.h, proof.h).
  */
 #ifndef LEDGER_STRAYS_H
 #define LEDGER_STRAYS_H
@@ -86,34 +63,5 @@ bool ledger_file_stray_arrived(struct ledger_file *file, uint64_t mark, bool sen
  * vouches for, are no loss; but what is `distrusted` stays, as no COMMIT can. */
 uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent);
 uint64_t ledger_file_drop_arrived(struct ledger_file *file, uint64_t mark, bool sent);
-
-/* ---- under a lock ---- */
-
-struct ledger_entry;
-/* Under the stripe's lock, before records of the file that were of `slot` are nobody's: that
- * process is dead. `flag`: LEDGER_ENTRY_ORPHANED, or ORPHANED_SENT. */
-void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag);
-
-/* Under the stripe's lock, before a record of the file is acknowledged: if nobody has it, it is
- * with the agent that had it in its care. */
-struct ledger_record;
-void ledger_entry_orphan_sent(struct ledger_entry *entry, const struct ledger_record *record);
-/* Under the stripe's lock, or a look without: see ledger_file_has_strays(). */
-bool ledger_entry_has_strays(const struct ledger_entry *entry);
-/* Under the stripe's lock: is the proof of this one, that is dirty? */
-bool ledger_proof_is_of(const struct ledger_entry *entry, const struct ledger_record *record);
-
-/* Under the stripe's lock, before a write behind with this sequence is dirty: the proof is of it.
- */
-void ledger_proof_covers(struct ledger_entry *entry, uint64_t sequence);
-/* Under the stripe's lock, before it is learned, or acknowledged: a write of this host made this of
- * the file. 0: of before it nothing is known. False: the answer is older than others, and nothing
- * tells what came between; the proof skips the write once it is acknowledged. */
-bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
-                          const struct ledger_attributes *after);
-/* Under the stripe's lock: the proof is of nothing that was written until now. */
-void ledger_proof_skips(struct ledger_entry *entry, int64_t before_ctime);
-/* Under the stripe's lock: somebody died in the midst of it. */
-void ledger_proof_end(struct ledger_entry *entry);
 
 #endif

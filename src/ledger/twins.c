@@ -8,10 +8,10 @@
  * It is in flight as before, so what is newer is not sent before it is over: the late WRITE would
  * undo it. That alone waits for the stopped process.
  */
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 
 /* A record of the file that is promised, of that process, and begins there; 0: none. */
 static uint32_t next_of(const struct ledger_entry *entry, uint32_t owner, uint64_t offset)

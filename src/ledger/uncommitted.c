@@ -1,10 +1,10 @@
 /*
  * Data that is written and not committed.
  */
-#include "ledger/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/uncommitted.h"
 
 uint64_t ledger_file_acknowledged(struct ledger_file *file)
@@ -121,12 +121,12 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
     ledger_record_cut(entry, 0, true, &garbage);
     ledger_cache_drop(entry);
     if (missed && bytes > 0 &&
-        atomic_fetch_add(&entry->losses, 1) ==
+        atomic_fetch_add(&entry->losses.count, 1) ==
             __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED))
         __atomic_fetch_add(&file->losses_known, 1, __ATOMIC_RELAXED); /* the caller knows */
     if (missed && bytes > 0) {
         atomic_fetch_add(&ledger_map.shared->losses, 1);
-        entry->loss_error = EIO;
+        entry->losses.error = EIO;
     }
     ledger_entry_unlock(file);
     ledger_stripe_wake(ledger_stripe_of_file(file));
@@ -137,15 +137,15 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
 bool ledger_file_has_loss(struct ledger_file *file)
 {
     const struct ledger_entry *entry = ledger_entry_peek(file);
-    return entry &&
-           (atomic_load(&entry->losses) != __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED) ||
-            atomic_load(&entry->losses_told) != atomic_load(&entry->losses));
+    return entry && (atomic_load(&entry->losses.count) !=
+                         __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED) ||
+                     atomic_load(&entry->losses.told) != atomic_load(&entry->losses.count));
 }
 
 int ledger_file_loss_error(struct ledger_file *file)
 {
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
-    int error = entry ? entry->loss_error : 0;
+    int error = entry ? entry->losses.error : 0;
     if (entry)
         ledger_entry_unlock(file);
     return error ? error : EIO;
@@ -159,8 +159,8 @@ bool ledger_file_lost(struct ledger_file *file)
     entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;
-    uint32_t losses = atomic_load(&entry->losses);
-    atomic_store(&entry->losses_told, losses);
+    uint32_t losses = atomic_load(&entry->losses.count);
+    atomic_store(&entry->losses.told, losses);
     ledger_entry_unlock(file);
     return __atomic_exchange_n(&file->losses_known, losses, __ATOMIC_RELAXED) != losses;
 }
@@ -169,7 +169,7 @@ void ledger_seen_begin(struct ledger_file *file, struct ledger_seen *seen)
 {
     const struct ledger_entry *entry = ledger_entry_peek(file);
     atomic_store(&seen->generation, entry ? atomic_load(&entry->generation) : 0);
-    atomic_store(&seen->losses, entry ? atomic_load(&entry->losses_told) : 0);
+    atomic_store(&seen->losses, entry ? atomic_load(&entry->losses.told) : 0);
 }
 
 void ledger_seen_move(struct ledger_file *file, struct ledger_seen *_Atomic *seen,
@@ -197,12 +197,12 @@ static uint32_t losses_seen(const struct ledger_seen *seen, const struct ledger_
 bool ledger_file_loses_by(struct ledger_file *file, struct ledger_seen *_Atomic *seen)
 {
     struct ledger_entry *entry = ledger_entry_peek(file);
-    if (!entry || atomic_load(&entry->losses) == 0)
+    if (!entry || atomic_load(&entry->losses.count) == 0)
         return false;
     entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;
-    bool news = losses_seen(atomic_load(seen), entry) != atomic_load(&entry->losses);
+    bool news = losses_seen(atomic_load(seen), entry) != atomic_load(&entry->losses.count);
     ledger_entry_unlock(file);
     return news;
 }
@@ -210,16 +210,16 @@ bool ledger_file_loses_by(struct ledger_file *file, struct ledger_seen *_Atomic 
 bool ledger_file_lost_by(struct ledger_file *file, struct ledger_seen *_Atomic *seen)
 {
     struct ledger_entry *entry = ledger_entry_peek(file);
-    if (!entry || (losses_seen(atomic_load(seen), entry) == atomic_load(&entry->losses) &&
-                   atomic_load(&entry->losses_told) == atomic_load(&entry->losses)))
+    if (!entry || (losses_seen(atomic_load(seen), entry) == atomic_load(&entry->losses.count) &&
+                   atomic_load(&entry->losses.told) == atomic_load(&entry->losses.count)))
         return false;
     entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;
     struct ledger_seen *own = atomic_load(seen);
-    uint32_t losses = atomic_load(&entry->losses);
+    uint32_t losses = atomic_load(&entry->losses.count);
     bool news = losses_seen(own, entry) != losses;
-    atomic_store(&entry->losses_told, losses);
+    atomic_store(&entry->losses.told, losses);
     atomic_store(&own->generation, atomic_load(&entry->generation));
     atomic_store(&own->losses, losses);
     __atomic_store_n(&file->losses_known, losses, __ATOMIC_RELAXED); /* where the kernel has it */

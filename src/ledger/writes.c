@@ -4,14 +4,15 @@
 #include <string.h>
 
 #include "ledger/agent.h"
-#include "ledger/arena.h"
+#include "ledger/store/pocket.h"
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/quiet.h"
-#include "ledger/strays.h"
-#include "ledger/touch.h"
+#include "ledger/orphans.h"
+#include "ledger/store/touch.h"
+#include "ledger/proof.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
@@ -134,23 +135,6 @@ static void abandon(const struct ledger_beginning *b)
     if (b->write->record_count)
         ledger_arena_give(b->write->first_record);
     b->write->record_count = 0;
-}
-
-uint32_t ledger_range_user(const struct ledger_entry *entry, uint64_t start, uint64_t end,
-                           uint32_t own)
-{
-    uint32_t record = ledger_record_conflict(ledger_entry_index(entry), start, end, own);
-    return record ? atomic_load_explicit(&ledger_record(record)->owner, memory_order_relaxed)
-                  : UINT32_MAX;
-}
-
-uint32_t ledger_range_in_the_way(struct ledger_entry *entry, uint64_t start, uint64_t end,
-                                 uint32_t own)
-{
-    uint32_t truncator = ledger_entry_truncator(entry);
-    if (truncator && end > entry->truncate_size)
-        return truncator;
-    return ledger_range_user(entry, start, end, own);
 }
 
 static uint32_t in_the_way(struct ledger_entry *entry, const struct ledger_beginning *b)
@@ -366,8 +350,8 @@ static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
 
 static void grow(struct ledger_entry *entry, uint64_t end)
 {
-    if (ledger_entry_is_appending(entry) && end > entry->truncate_size)
-        entry->truncate_size = end; /* nobody but who has the turn writes there */
+    if (ledger_entry_is_appending(entry) && end > entry->truncate.size)
+        entry->truncate.size = end; /* nobody but who has the turn writes there */
     if (atomic_load_explicit(&entry->size, memory_order_relaxed) >= end)
         return;
     ledger_entry_change(entry);
@@ -385,7 +369,7 @@ static struct ledger_entry *lock_size(struct ledger_file *file, const struct led
         if (!entry)
             return NULL;
         uint32_t other = b->appends ? 0 : ledger_entry_truncator(entry);
-        bool waits = other && b->offset + b->length > entry->truncate_size;
+        bool waits = other && b->offset + b->length > entry->truncate.size;
         bool refused =
             atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_REFUSED;
         if (!ledger_entry_is_kernel(entry) && !refused && !waits)
@@ -408,7 +392,7 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
     int result = prepare(b);
     if (result || b->length == 0)
         return result;
-    ledger_touch(b->write);
+    ledger_touch(b->write->first_record, b->write->record_count);
     result = keep_data(b);
     struct ledger_entry *entry = result ? NULL : lock_size(file, b, wait, &result);
     if (!entry) {

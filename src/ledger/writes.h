@@ -41,7 +41,6 @@ struct ledger_write {
 };
 
 enum { LEDGER_WRITE_BEHIND = -EDOM };
-enum { LEDGER_WRITE_MAX = 1 << 20, LEDGER_WRITE_VECTORS = LEDGER_WRITE_MAX / 8192 + 20 };
 
 /* A write of at most LEDGER_WRITE_MAX bytes. */
 struct ledger_beginning {

@@ -10,8 +10,8 @@
 #include <sys/file.h>
 
 #include "ledger/agent.h"
-#include "ledger/left.h"
-#include "ledger/stripes.h"
+#include "ledger/store/left.h"
+#include "ledger/store/stripes.h"
 #include "run/identity.h"
 #include "stats/segment.h"
 #include "sys/sys.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "ledger/layout.h"
+#include "ledger/store/layout.h"
 #include "stats/read.h"
 #include "stats_segment.h"
 #include "sys/sys.h"

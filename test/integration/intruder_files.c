@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "directnfs/stats.h"
-#include "ledger/layout.h"
+#include "ledger/store/layout.h"
 #include "stats/segment.h"
 
 static struct directnfs_stats stats;

@@ -1,5 +1,7 @@
 /* See agent_scene.h. */
 #include "agent_scene.h"
+#include "ledger/care.h"
+#include "ledger/store/processes.h"
 
 static int ready[2]; /* a pipe: a child says that it is so far */
 

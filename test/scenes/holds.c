@@ -1,5 +1,7 @@
 /* See holds.h. */
 #include "holds.h"
+#include "ledger/store/layout.h"
+#include "ledger/store/stripes.h"
 
 void end_holds(void)
 {

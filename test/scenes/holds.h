@@ -2,9 +2,9 @@
 #ifndef TEST_HOLDS_H
 #define TEST_HOLDS_H
 
-#include "ledger/records.h"
+#include "ledger/store/records.h"
 #include "ledger/registry.h"
-#include "ledger/stripes.h"
+#include "ledger/store/stripes.h"
 
 /* Nothing can be executed late any more. */
 void end_holds(void);

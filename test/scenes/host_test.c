@@ -1,5 +1,7 @@
 /* See host_test.h. */
 #include "host_test.h"
+#include "ledger/store/arena.h"
+#include "ledger/store/pocket.h"
 
 char test_directory[64];
 

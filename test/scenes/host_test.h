@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #include "ledger/append.h"
-#include "ledger/arena.h"
+#include "ledger/store/arena.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/offset.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"

@@ -1,5 +1,7 @@
 /* See scene.h. */
 #include "scene.h"
+#include "ledger/care.h"
+#include "ledger/store/processes.h"
 
 struct scene scene;
 

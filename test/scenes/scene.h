@@ -21,7 +21,7 @@
 #include "file_server.h"
 #include "stats/count.h"
 #include "ledger/agent.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
 #include "sys/critical.h"

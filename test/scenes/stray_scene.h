@@ -4,7 +4,7 @@
 
 #include "agent_scene.h"
 #include "ledger/commits.h"
-#include "ledger/hold.h"
+#include "ledger/store/hold.h"
 #include "ledger/strays.h"
 
 extern struct ledger_file file;

@@ -1,5 +1,6 @@
 /* The agent in shared memory: src/ledger/agent.c. */
 #include "agent_scene.h"
+#include "ledger/care.h"
 
 UNIT_TEST(there_is_no_agent_before_one_is_ready)
 {

@@ -4,8 +4,9 @@
 
 #include "dirty_scene.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/strays.h"
-#include "ledger/users.h"
+#include "ledger/store/users.h"
 
 enum { PAGE = 8192 };
 

@@ -2,6 +2,7 @@
  * that nobody would write but to do harm. */
 #include "dirty_scene.h"
 #include "ledger/agent.h"
+#include "ledger/care.h"
 #include "ledger/strays.h"
 
 enum { FIRST = 1000, ROUNDS = 300 };

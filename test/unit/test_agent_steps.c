@@ -6,6 +6,7 @@
  */
 #ifdef __x86_64__
 #include "agent_kills.h"
+#include "ledger/care.h"
 
 /* It may have to wait for an agent. */
 static void await_writer(void)

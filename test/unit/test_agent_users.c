@@ -4,7 +4,8 @@
 #include "dirty_scene.h"
 #include "file/vouch.h"
 #include "ledger/agent.h"
-#include "ledger/users.h"
+#include "ledger/care.h"
+#include "ledger/store/users.h"
 
 enum { NOBODY = 65534, FIRST = 61701, SECOND = 61702, THIRD = 61703 };
 

@@ -4,7 +4,7 @@
 
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "ledger/quiet.h"
 #include "ledger/world.h"
 

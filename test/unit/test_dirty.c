@@ -1,5 +1,6 @@
 /* Dirty data: src/ledger/dirty.c. */
 #include "dirty_scene.h"
+#include "ledger/outside.h"
 
 /* ---- writing, reading, sending ---- */
 

@@ -3,9 +3,9 @@
 #include "durability_scene.h"
 #include "file/inode.h"
 #include "holds.h"
-#include "ledger/hold.h"
-#include "ledger/records.h"
-#include "ledger/stripes.h"
+#include "ledger/store/hold.h"
+#include "ledger/store/records.h"
+#include "ledger/store/stripes.h"
 
 static void syncs(void)
 {

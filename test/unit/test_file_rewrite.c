@@ -2,7 +2,7 @@
  * over what somebody else wrote since. */
 #include "durability_scene.h"
 #include "holds.h"
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
 #include "rounds.h"
 
 enum { SMALL = 430, TOTAL = SMALL * 8000, SPREAD = 20000 };

@@ -1,5 +1,7 @@
-/* Ranges of unknown fate: src/ledger/hold.c. */
+/* Ranges of unknown fate: src/ledger/store/hold.c. */
 #include "host_test.h"
+#include "ledger/await.h"
+#include "ledger/store/pocket.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -406,7 +408,7 @@ TEST(a_change_of_size_of_a_killed_process_is_held)
     /* It may change at any time until the hold is over. */
     ledger_file_learned(&file, ledger_file_asking(&file), &attributes, 1);
     assert_false(ledger_file_attributes(&file, &attributes, &verified));
-    ledger_entry_peek(&file)->truncate_held = 1;
+    ledger_entry_peek(&file)->truncate.held = 1;
     assert_false(blocked(&file, 0, 2000));
     assert_false(ledger_file_attributes(&file, &attributes, &verified));
     assert_int_equal(ledger_file_least_size(&file), 100);

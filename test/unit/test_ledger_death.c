@@ -1,4 +1,5 @@
-/* The ledger of several processes, and after the death of one: src/ledger/processes.c, records.c.
+/* The ledger of several processes, and after the death of one: src/ledger/dead.c,
+ * records.c.
  */
 #include <linux/filter.h>
 #include <linux/futex.h>
@@ -9,7 +10,8 @@
 #include <sys/ptrace.h>
 
 #include "ledger/append.h"
-#include "ledger/mutex.h"
+#include "ledger/rebuild.h"
+#include "ledger/store/mutex.h"
 #include "ledger_test.h"
 
 static int child_writes(void *argument)

@@ -1,5 +1,5 @@
 /* The proof that nobody else changed a file of which a dead process left something:
- * src/ledger/strays.c. */
+ * src/ledger/proof.c. */
 #include "stray_scene.h"
 
 UNIT_TEST(it_is_proven_by_the_ctime_that_the_file_had)

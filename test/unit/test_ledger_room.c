@@ -1,4 +1,4 @@
-/* Where the ledger keeps its data, and what it costs: src/ledger/arena.c, pocket.c. */
+/* Where the ledger keeps its data, and what it costs: src/ledger/store/arena.c, pocket.c. */
 #include "ledger_test.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* Data that nobody cares for: src/ledger/strays.c. */
 #include "stray_scene.h"
+#include "ledger/care.h"
 
 UNIT_TEST(what_a_dead_process_left_is_no_stray_while_its_agent_lives)
 {

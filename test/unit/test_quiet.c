@@ -3,7 +3,7 @@
 #include "ledger_test.h"
 
 #include "ledger/quiet.h"
-#include "ledger/quota.h"
+#include "ledger/store/quota.h"
 
 enum { MOST = 1000000 };
 

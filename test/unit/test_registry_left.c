@@ -1,6 +1,6 @@
 /* Registries that this version cannot use, or of which it is not known whether it can: nothing that
- * they hold is lost. src/ledger/registry.c, left.c; src/stats/uncommitted.c. */
-#include "ledger/left.h"
+ * they hold is lost. src/ledger/registry.c, store/left.c; src/stats/uncommitted.c. */
+#include "ledger/store/left.h"
 #include "dirty_scene.h"
 #include "no_descriptors.h"
 #include "run/directory.h"

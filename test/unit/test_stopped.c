@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 
-#include "ledger/mutex.h"
-#include "ledger/stopped.h"
+#include "ledger/store/mutex.h"
+#include "ledger/store/stopped.h"
 #include "run/identity.h"
 #include "steps.h"
 

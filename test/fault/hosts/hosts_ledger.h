@@ -6,7 +6,7 @@
 #define FAULT_HOSTS_LEDGER_H
 
 #include "hosts_processes.h"
-#include "ledger/layout.h"
+#include "ledger/store/layout.h"
 
 static const struct ledger_shared *ledgers[HOSTS];
 

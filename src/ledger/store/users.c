@@ -1,8 +1,8 @@
-#include "ledger/users.h"
+#include "ledger/store/users.h"
 
 #include <string.h>
 
-#include "ledger/entries.h"
+#include "ledger/store/map.h"
 
 enum { FREE, BEING_MADE, MADE };
 
@@ -44,10 +44,4 @@ uint32_t ledger_user_number(const struct ledger_user *user)
         return number;
     }
     return 0;
-}
-
-uint32_t ledger_file_user(struct ledger_file *file)
-{
-    const struct ledger_entry *entry = ledger_entry_peek(file);
-    return entry ? atomic_load_explicit(&entry->user, memory_order_acquire) : 0;
 }

@@ -1,10 +1,10 @@
 /*
- * Where records and their data come from: the arena, and the pocket of each process.
+ * Where records and their data come from.
  */
 #ifndef LEDGER_ARENA_H
 #define LEDGER_ARENA_H
 
-#include "ledger/records.h"
+#include "ledger/store/record.h"
 
 struct ledger_slice {
     uint64_t base;
@@ -14,9 +14,7 @@ struct ledger_slice {
 /* Takes records, with chunks for their lengths if `kept`; PRIVATE, chained by write_next. 0 or
  * -ENOSPC. */
 int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, uint32_t owner);
-/* Give back PRIVATE records, which are chained by write_next. The first keeps some of them in
- * the pocket of this process, the second none. */
-void ledger_arena_give(uint32_t first);
+/* Gives back PRIVATE records, which are chained by write_next; see also ledger_arena_give(). */
 void ledger_arena_free(uint32_t first);
 /* Frees the chunks of a record that has data no more. */
 void ledger_arena_empty(uint32_t record);
@@ -53,15 +51,5 @@ static inline bool ledger_record_is_private(uint32_t record)
         ledger_arena_damaged(record);
     return is;
 }
-
-/* A PRIVATE record for one slice out of the pocket, without the arena's lock in most cases; 0: take
- * it from the arena. */
-uint32_t ledger_pocket_take(uint64_t base, uint32_t length, bool kept, uint32_t owner);
-/* Keeps some of the PRIVATE records chained by write_next; the others are the result. */
-uint32_t ledger_pocket_give(uint32_t first);
-/* Gives all back to the arena. */
-void ledger_pocket_empty(void);
-/* In a child: what is in the pocket is the parent's. */
-void ledger_pocket_after_fork(void);
 
 #endif

@@ -4,8 +4,8 @@
 #ifndef LEDGER_MUTEX_H
 #define LEDGER_MUTEX_H
 
-#include "ledger/layout.h"
-#include "ledger/stopped.h"
+#include "ledger/store/map.h"
+#include "ledger/store/stopped.h"
 
 /*
  * Locks it. 0; EOWNERDEAD: its owner died; after what it guards was put in order,

@@ -1,8 +1,8 @@
-#include "ledger/touch.h"
+#include "ledger/store/touch.h"
 
 #include <sys/mman.h>
 
-#include "ledger/records.h"
+#include "ledger/store/record.h"
 #include "sys/sys.h"
 
 enum { GROUP = 8 }; /* chunks that are mapped together */
@@ -47,12 +47,12 @@ static void map_group(uint32_t group)
         atomic_store(&unknown, true);
 }
 
-void ledger_touch(const struct ledger_write *write)
+void ledger_touch(uint32_t first_record, uint32_t count)
 {
-    uint32_t index = write->first_record;
+    uint32_t index = first_record;
     if (!touched || atomic_load_explicit(&unknown, memory_order_relaxed))
         return;
-    for (uint32_t i = 0; i < write->record_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct ledger_record *record = ledger_record(index);
         for (int k = 0; k < ledger_end_chunk(ledger_record_to(record)); k++) {
             uint32_t chunk = record->chunk[k];

@@ -1,4 +1,4 @@
-#include "ledger/mutex.h"
+#include "ledger/store/mutex.h"
 
 #include <errno.h>
 #include <time.h>

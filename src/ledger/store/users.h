@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ledger/file.h"
-
 enum { LEDGER_USERS = 256, LEDGER_USER_GROUPS = 16 };
 
 struct ledger_user {
@@ -23,8 +21,5 @@ struct ledger_user {
 uint32_t ledger_user_number(const struct ledger_user *user);
 /* Who has this number. False: nobody has. */
 bool ledger_user_get(uint32_t number, struct ledger_user *user);
-
-/* As whom the file was written behind last, as long as something is left of that; 0: not known. */
-uint32_t ledger_file_user(struct ledger_file *file);
 
 #endif

@@ -1,10 +1,11 @@
-#include "ledger/left.h"
+#include "ledger/store/left.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ledger/layout.h"
+#include "ledger/store/map.h"
 #include "run/identity.h"
 #include "sys/sys.h"
 

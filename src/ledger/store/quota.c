@@ -1,6 +1,7 @@
-#include "ledger/quota.h"
+#include "ledger/store/quota.h"
 
-#include "ledger/processes.h"
+#include "ledger/store/processes.h"
+#include "ledger/store/stripes.h"
 #include "sys/sys.h"
 
 enum { ADD_UP_NS = 100000000 };

@@ -1,5 +1,5 @@
 /*
- * The layout of the registry in shared memory, and what the files of src/ledger share of it.
+ * The layout of the registry in shared memory.
  *
  *   header | locks, counters | process slots | buckets | free lists | entries | records | chunks |
  *   heads of frames | frames
@@ -28,10 +28,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ledger/file.h"
-#include "ledger/left.h"
-#include "ledger/users.h"
-#include "ledger/writes.h"
+#include "ledger/store/key.h"
+#include "ledger/store/left.h"
+#include "ledger/store/users.h"
 
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
@@ -161,8 +160,12 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_OWED = 65536 /* of the dead, and whoever sent it since, nobody committed it */
 };
 
-/* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
+/*
+ * A file. All is written under the stripe's lock. What is atomic is loaded without it, too; the
+ * rest is read under it alone.
+ */
 struct ledger_entry {
+    /* ---- whose the place is: see entries.h ---- */
     _Atomic uint32_t sequence; /* odd while attributes or key change */
     _Atomic uint32_t flags;
     _Atomic uint64_t generation; /* of the use of this place; never the same again */
@@ -170,7 +173,9 @@ struct ledger_entry {
     uint64_t server, root;
     uint32_t handle_length;
     uint8_t handle[LEDGER_HANDLE_MAX];
-    uint32_t used_at;     /* stripe->clock at the last use */
+    uint32_t used_at; /* stripe->clock at the last use */
+
+    /* ---- its records, and who uses it ---- */
     uint32_t first, last; /* records ACKED or REPLAY */
     uint32_t records;     /* linked in any state: the entry may not be recycled */
     uint32_t pins;        /* times that a process pinned the file */
@@ -178,37 +183,50 @@ struct ledger_entry {
      * died while it changed the size. */
     _Atomic uint32_t truncator;
     _Atomic uint32_t changes; /* begins and ends of writes */
-    uint64_t truncate_size;   /* writes beyond it wait for `truncator` */
-    uint64_t truncate_held;   /* LEDGER_TRUNCATOR_HELD until then (CLOCK_MONOTONIC) */
-    _Atomic uint64_t size;    /* while not KNOWN: a lower bound from writes */
+    struct {
+        uint64_t size; /* writes beyond it wait for `truncator` */
+        uint64_t held; /* LEDGER_TRUNCATOR_HELD until then (CLOCK_MONOTONIC) */
+    } truncate;
+
+    /* ---- what is known of it: see attributes.h ---- */
+    _Atomic uint64_t size; /* while not KNOWN: a lower bound from writes */
     _Atomic uint64_t used;
     _Atomic int64_t mtime, ctime; /* nanoseconds */
     int64_t own_mtime;            /* after the last change by this host, unless UNTOLD */
     _Atomic uint64_t verified_ns; /* while not KNOWN: since when they are not */
     _Atomic uint64_t truncations; /* as `changes`; drawn from the stripe's, so never repeated */
+
+    /* ---- what is acknowledged, and not committed ---- */
     _Atomic uint64_t uncommitted; /* bytes ACKED or REPLAY */
     _Atomic uint64_t verifier;    /* of the records, unless MIXED */
     uint64_t uncommitted_end;     /* at least the end of the last of them */
     _Atomic uint32_t replays;     /* records written again, or over after a restart */
     _Atomic uint32_t cuts;        /* acknowledged records that changes of size cut off */
-    _Atomic uint32_t losses; /* times that data was dropped, not committed and not overwritten */
-    _Atomic uint32_t losses_told;     /* those of which an fsync of any process has told */
-    int32_t loss_error;               /* errno of the last of them */
+    struct {
+        _Atomic uint32_t count; /* times that data was dropped, not committed, not overwritten */
+        _Atomic uint32_t told;  /* those of which an fsync of any process has told */
+        int32_t error;          /* errno of the last of them */
+    } losses;
+
+    /* ---- what is dirty: see dirty.h ---- */
     uint32_t dirty_first, dirty_last; /* records DIRTY, by sequence */
     _Atomic uint64_t dirty;           /* bytes DIRTY, and IN_FLIGHT that are promised */
     uint64_t sending;                 /* of these, bytes IN_FLIGHT */
     uint64_t dirty_end;               /* at least the end of the last of them */
     uint64_t sent_end;                /* while some are: the server's file ends there, or later */
-    /* The proof that nobody else changed the file: see strays.h. */
-    int64_t proof_ctime;  /* LEDGER_NO_TIME: there is none */
-    int64_t proof_mtime;  /* the latest of the writes that it is of */
-    uint64_t proof_since; /* of what was written at this sequence, or later */
-    struct ledger_link proof_links[LEDGER_LINKS];
+    /* The proof that nobody else changed the file: see proof.h. */
+    struct {
+        int64_t ctime;  /* LEDGER_NO_TIME: there is none */
+        int64_t mtime;  /* the latest of the writes that it is of */
+        uint64_t since; /* of what was written at this sequence, or later */
+        struct ledger_link links[LEDGER_LINKS];
+    } proof;
     /* While it is ORPHANED: the agent that will send what the dead left; 0: nobody will. */
     _Atomic uint32_t carer;
     _Atomic uint32_t sent_carer; /* likewise, while it is ORPHANED_SENT */
     _Atomic uint32_t user;       /* as whom it was written behind last: see users.h */
-    /* While it is CACHED: see cache.c. */
+
+    /* ---- while it is CACHED: see cache.c ---- */
     _Atomic uint64_t frames; /* drawn from the stripe's births: older frames are of no use */
     _Atomic uint64_t frames_seen_ns;    /* when the server was asked last, and had what they have */
     int64_t frames_mtime, frames_ctime; /* the times of the file that they are of ... */
@@ -361,36 +379,5 @@ struct ledger_frame {
     uint32_t spare[5];
 };
 _Static_assert(sizeof(struct ledger_frame) * LEDGER_GROUP_FRAMES == 4096, "a group's are a page");
-
-/* Where this process sees the parts. But for `looked` and `gone` immutable once
- * ledger_registry_open() has succeeded. */
-struct ledger_map {
-    struct ledger_shared *shared;
-    struct ledger_bucket *buckets;
-    uint32_t *free_chunks, *free_records;
-    uint16_t *chunk_users; /* records that refer to a chunk: more than one after a split */
-    struct ledger_entry *entries;
-    struct ledger_record *records;
-    uint8_t *chunks;
-    struct ledger_frame *frames;
-    uint8_t *frame_bytes;
-    uint64_t frames_at, frame_bytes_at;
-    uint64_t entries_at, records_at, chunks_at; /* offsets in the file */
-    int fd;   /* open with a shared flock() as long as this process or a child lives */
-    int mark; /* run_use(); or -1 */
-    /* For ledger_registry_is_gone(): of the file; when it was looked at, and what was seen. */
-    uint64_t device, inode, looked;
-    bool gone;
-};
-extern struct ledger_map ledger_map;
-
-/* Reserves the memory of [offset, offset + length) of the file. 0 or -ENOSPC. */
-int ledger_registry_back(uint64_t offset, uint64_t length);
-
-/* Does the header, of which what stands before process_lock was read, fit a file of this size? */
-bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size);
-
-/* Where the entries are in the file, by what its header says. */
-uint64_t ledger_registry_entries_at(const struct ledger_shared *shared);
 
 #endif

@@ -6,10 +6,11 @@
 #ifndef LEDGER_TOUCH_H
 #define LEDGER_TOUCH_H
 
-#include "ledger/writes.h"
+#include <stdint.h>
 
-/* Has the chunks of a prepared write mapped, for it to be copied there. */
-void ledger_touch(const struct ledger_write *write);
+/* Has the chunks of a prepared write mapped, for it to be copied there: of so many records, chained
+ * by write_next. */
+void ledger_touch(uint32_t first_record, uint32_t count);
 /* The registry is mapped, and has so many chunks. */
 void ledger_touch_begin(uint32_t chunks);
 

@@ -3,10 +3,12 @@
  */
 #include <linux/futex.h>
 
-#include "ledger/mutex.h"
-#include "ledger/processes.h"
-#include "ledger/stopped.h"
-#include "ledger/stripes.h"
+#include "ledger/store/hold.h"
+#include "ledger/store/mutex.h"
+#include "ledger/store/processes.h"
+#include "ledger/store/stopped.h"
+#include "ledger/store/stripes.h"
+#include "ledger/store/upper.h"
 #include "sys/sys.h"
 
 #define LONG_NS UINT64_C(1000000000)
@@ -17,7 +19,7 @@ void ledger_stripe_lock(uint32_t stripe)
 {
     struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
     if (ledger_mutex_lock(&s->lock) == EOWNERDEAD) {
-        ledger_stripe_rebuild(stripe);
+        ledger_upper.rebuild(stripe);
         atomic_fetch_add(&s->recoveries, 1);
         pthread_mutex_consistent(&s->lock);
     }
@@ -65,4 +67,21 @@ void ledger_stripe_wait(uint32_t stripe, uint32_t owner)
         checked_ns = now;
     }
     ledger_stripe_lock(stripe);
+}
+
+void ledger_process_sweep(uint64_t interval_ns)
+{
+    struct ledger_shared *shared = ledger_map.shared;
+    uint64_t now = sys_now_ns(), last = atomic_load(&shared->swept_ns);
+    /* Of many threads that come at a time one looks at all processes. */
+    if (interval_ns > 0 && (now - last < interval_ns ||
+                            !atomic_compare_exchange_strong(&shared->swept_ns, &last, now)))
+        return;
+    ledger_process_check_all();
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        if (atomic_load(&shared->stripes[i].held_check)) {
+            ledger_stripe_lock(i); /* frees ghosts whose time is over */
+            ledger_stripe_unlock(i);
+        }
+    }
 }

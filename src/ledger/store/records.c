@@ -1,13 +1,10 @@
-/*
- * The lists that records are in: buckets by place in the file, and the acknowledged ones of a file
- * in the order of acknowledgement. Everything here runs under the stripe's lock.
- */
+#include "ledger/store/records.h"
+
 #include <string.h>
 
-#include "ledger/arena.h"
-#include "ledger/dirty.h"
-#include "ledger/entries.h"
-#include "ledger/processes.h"
+#include "ledger/store/arena.h"
+#include "ledger/store/lists.h"
+#include "ledger/store/processes.h"
 #include "sys/sys.h"
 
 struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset)
@@ -44,14 +41,6 @@ static void unlink_bucket(uint32_t index)
 }
 
 /* ---- counters ---- */
-
-void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, int64_t bytes)
-{
-    uint64_t before = atomic_load_explicit(own, memory_order_relaxed);
-    uint64_t sum = atomic_load_explicit(all, memory_order_relaxed);
-    atomic_store_explicit(own, before + (uint64_t)bytes, memory_order_release);
-    atomic_store_explicit(all, sum + (uint64_t)bytes, memory_order_relaxed);
-}
 
 static void count_bytes(struct ledger_entry *entry, int64_t bytes)
 {
@@ -98,23 +87,6 @@ void ledger_records_relisted(struct ledger_entry *entry)
 }
 
 /* ---- the list of a file ---- */
-
-void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uint32_t index)
-{
-    struct ledger_record *record = ledger_record(index);
-    uint32_t next = previous ? ledger_record(previous)->file_next : *first;
-    record->file_previous = previous;
-    record->file_next = next;
-    *(previous ? &ledger_record(previous)->file_next : first) = index;
-    *(next ? &ledger_record(next)->file_previous : last) = index;
-}
-
-void ledger_record_unchain(uint32_t *first, uint32_t *last, uint32_t index)
-{
-    uint32_t next = ledger_record(index)->file_next, previous = ledger_record(index)->file_previous;
-    *(previous ? &ledger_record(previous)->file_next : first) = next;
-    *(next ? &ledger_record(next)->file_previous : last) = previous;
-}
 
 /* Enters a record behind `previous` and counts it. */
 static void insert_after(struct ledger_entry *entry, uint32_t previous, uint32_t index)
@@ -167,12 +139,6 @@ void ledger_record_renew(struct ledger_entry *entry, uint32_t index, uint64_t ve
     if (record->distrusted == LEDGER_DISTRUSTED_BEFORE)
         __atomic_store_n(&record->distrusted, 0, __ATOMIC_RELEASE);
     ledger_record_set_state(record, LEDGER_RECORD_ACKED);
-}
-
-void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index)
-{
-    ledger_record(index)->write_next = garbage->first;
-    garbage->first = index;
 }
 
 /* Takes a record out of all lists and makes it PRIVATE. */
@@ -429,6 +395,34 @@ void ledger_record_join(struct ledger_entry *entry, uint32_t own, struct ledger_
     uint32_t joined = before ? before : own;
     if (behind && may_absorb(ledger_record(joined), ledger_record(behind)))
         absorb(entry, joined, behind, sequence, garbage);
+}
+
+static bool redeem_one(uint32_t index, uint64_t entry)
+{
+    if (ledger_record_is_promised(ledger_record(index)))
+        ledger_dirty_unlink((struct ledger_entry *)(uintptr_t)entry, index);
+    return false;
+}
+
+void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
+                      struct ledger_garbage *garbage)
+{
+    if (forget && entry->sending > 0)
+        ledger_record_find(ledger_entry_index(entry), redeem_one, (uintptr_t)entry);
+    uint32_t next = entry->dirty_first;
+    while (next) {
+        uint32_t index = next;
+        const struct ledger_record *record = ledger_record(index);
+        next = record->file_next;
+        if (ledger_record_end(record) <= size)
+            continue;
+        if (ledger_record_start(record) < size)
+            ledger_dirty_trim(entry, index, ledger_record_start(record), size);
+        else
+            ledger_record_drop(entry, index, garbage);
+    }
+    if (entry->dirty_end > size)
+        entry->dirty_end = size;
 }
 
 void ledger_record_cut(struct ledger_entry *entry, uint64_t size, bool replays,

@@ -4,10 +4,7 @@
 #ifndef LEDGER_PROCESSES_H
 #define LEDGER_PROCESSES_H
 
-#include "ledger/layout.h"
-
-/* A thread that does not wait looks for dead processes this often, at most. */
-#define LEDGER_SWEEP_NS UINT64_C(1000000000)
+#include "ledger/store/map.h"
 
 /* Slots are below this number, and none is used from it on; at least 1. */
 uint32_t ledger_process_count(void);
@@ -23,8 +20,8 @@ void ledger_process_leave(void);
 uint32_t ledger_process_owner(void);
 /* If the process of this slot is dead, gives back what it held, and frees the slot. */
 void ledger_process_check(uint32_t slot);
-/* As above for all slots; not more often than once in `interval_ns`. */
-void ledger_process_sweep(uint64_t interval_ns);
+/* As above for all slots. */
+void ledger_process_check_all(void);
 /* Are the processes of the registry of other namespaces than the caller, which so sees no pids? */
 bool ledger_process_is_foreign(void);
 /* Is the process of this slot stopped, by a signal or a debugger? Takes process_lock. */

@@ -1,4 +1,4 @@
-#include "ledger/stopped.h"
+#include "ledger/store/stopped.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "ledger/agent.h"
-#include "ledger/layout.h"
+#include "ledger/store/map.h"
+#include "ledger/store/upper.h"
 #include "run/identity.h"
 #include "run/said.h"
 #include "sys/log.h"
@@ -85,7 +85,7 @@ static void end_agent(uint32_t pid)
     int fd = (int)sys_call2(SYS_pidfd_open, pid, 0);
     if (fd < 0)
         return;
-    if (ledger_agent_pid() == pid && run_thread_stopped(pid) &&
+    if (ledger_upper.agent_pid() == pid && run_thread_stopped(pid) &&
         sys_call4(SYS_pidfd_send_signal, fd, SIGKILL, 0, 0) == 0)
         log_warning("the agent, process %u, is stopped, and others wait for what it has: it is "
                     "ended; the next write that is left behind starts another one",
@@ -95,7 +95,7 @@ static void end_agent(uint32_t pid)
 
 void ledger_stopped_end_agent_with_lock(const pthread_mutex_t *lock)
 {
-    uint32_t pid = ledger_agent_pid(), thread = owner_of(lock);
+    uint32_t pid = ledger_upper.agent_pid(), thread = owner_of(lock);
     struct stat status;
     char name[48];
     snprintf(name, sizeof(name), "%u/task/%u", pid, thread);
@@ -105,7 +105,7 @@ void ledger_stopped_end_agent_with_lock(const pthread_mutex_t *lock)
 
 void ledger_stopped_end_agent_with_slot(uint32_t slot)
 {
-    uint32_t pid = ledger_agent_pid();
+    uint32_t pid = ledger_upper.agent_pid();
     if (pid && ledger_map.shared->processes[slot].pid == pid && run_thread_stopped(pid))
         end_agent(pid);
 }

@@ -11,10 +11,11 @@
  * any more, nobody changes the size or writes beyond the one that was asked for. (A process that
  * lives waits itself: ledger_hold_wait().)
  */
-#include "ledger/arena.h"
-#include "ledger/entries.h"
-#include "ledger/hold.h"
-#include "ledger/processes.h"
+#include "ledger/store/hold.h"
+
+#include "ledger/store/pocket.h"
+#include "ledger/store/processes.h"
+#include "ledger/store/records.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
@@ -49,15 +50,6 @@ void ledger_record_hold(uint32_t index)
     __atomic_store_n(&record->held_until, until, __ATOMIC_RELEASE);
     if (atomic_load_explicit(&stripe->held_check, memory_order_relaxed) == 0)
         atomic_store_explicit(&stripe->held_check, until, memory_order_relaxed);
-}
-
-void ledger_record_hold_over(struct ledger_record *record)
-{
-    struct ledger_entry *entry =
-        &ledger_map.entries[atomic_load_explicit(&record->file, memory_order_relaxed)];
-    record->held_until = 0;
-    ledger_entry_untold(entry);
-    ledger_entry_count_change(entry);
 }
 
 /* Until now the write may have been executed, and the server's last word on the size be older. */
@@ -105,19 +97,19 @@ void ledger_entry_hold_size(struct ledger_entry *entry, struct ledger_garbage *g
 {
     uint64_t length = ledger_hold_ns();
     if (atomic_load(&entry->flags) & LEDGER_ENTRY_TRUNCATED) { /* it died in the rest of its end */
-        ledger_entry_set_size(entry, entry->truncate_size, garbage);
+        ledger_entry_set_size(entry, entry->truncate.size, garbage);
         atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_TRUNCATED);
         atomic_store(&entry->truncator, 0);
         return;
     }
     ledger_entry_forget_size(entry);
-    entry->truncate_held = sys_now_ns() + length;
+    entry->truncate.held = sys_now_ns() + length;
     atomic_store(&entry->truncator, length ? LEDGER_TRUNCATOR_HELD : 0);
 }
 
 uint32_t ledger_entry_truncator_slowly(struct ledger_entry *entry)
 {
-    if (sys_now_ns() < entry->truncate_held)
+    if (sys_now_ns() < entry->truncate.held)
         return LEDGER_TRUNCATOR_HELD;
     ledger_entry_forget_size(entry); /* it may have changed at any time */
     atomic_store(&entry->truncator, 0);
@@ -131,33 +123,19 @@ void ledger_hold_wait(void)
         sys_nanosleep_ms((int)((until - now) / 1000000) + 1);
 }
 
-int ledger_file_await_writes(struct ledger_file *file)
+uint32_t ledger_range_user(const struct ledger_entry *entry, uint64_t start, uint64_t end,
+                           uint32_t own)
 {
-    return ledger_file_await_writes_for(file, ledger_hold_ns() + LEDGER_WAIT_NS);
+    uint32_t record = ledger_record_conflict(ledger_entry_index(entry), start, end, own);
+    return record ? atomic_load_explicit(&ledger_record(record)->owner, memory_order_relaxed)
+                  : UINT32_MAX;
 }
 
-int ledger_file_await_writes_for(struct ledger_file *file, uint64_t longest_ns)
+uint32_t ledger_range_in_the_way(struct ledger_entry *entry, uint64_t start, uint64_t end,
+                                 uint32_t own)
 {
-    if (!ledger_map.shared)
-        return 0;
-    uint32_t number = ledger_stripe_of_file(file);
-    struct ledger_stripe *stripe = &ledger_map.shared->stripes[number];
-    uint64_t deadline = sys_now_ns() + longest_ns;
-    ledger_stripe_lock(number);
-    uint64_t sequence = ledger_stripe_next(stripe); /* what begins later has it */
-    ledger_stripe_unlock(number);
-    for (;;) {
-        struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
-        if (!entry)
-            return 0;
-        uint32_t other = ledger_record_pending(entry, sequence);
-        uint32_t owner =
-            other ? atomic_load(&ledger_record(other)->owner) : ledger_entry_truncator(entry);
-        bool ended = !other && !owner, over = sys_now_ns() >= deadline;
-        if (!ended && !over)
-            ledger_stripe_wait(number, owner);
-        ledger_entry_unlock(file);
-        if (ended || over)
-            return ended ? 0 : -ETIMEDOUT;
-    }
+    uint32_t truncator = ledger_entry_truncator(entry);
+    if (truncator && end > entry->truncate.size)
+        return truncator;
+    return ledger_range_user(entry, start, end, own);
 }

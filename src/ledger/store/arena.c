@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "ledger/arena.h"
-#include "ledger/mutex.h"
-#include "ledger/records.h"
+#include "ledger/store/arena.h"
+#include "ledger/store/mutex.h"
+#include "ledger/store/record.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -214,12 +214,6 @@ static inline void put_chunk(struct ledger_shared *shared, uint32_t *reference)
         ledger_map.free_chunks[count] = chunk;
         store(&shared->free_chunks, count + 1);
     }
-}
-
-void ledger_arena_give(uint32_t first)
-{
-    if (first)
-        ledger_arena_free(ledger_pocket_give(first));
 }
 
 void ledger_arena_free(uint32_t first)

@@ -3,9 +3,9 @@
  * arena's lock is taken once for many writes. To everybody else they are PRIVATE records of its
  * slot, as one that is being filled: when the process dies they are found as such.
  */
-#include "ledger/arena.h"
-#include "ledger/processes.h"
-#include "ledger/records.h"
+#include "ledger/store/pocket.h"
+#include "ledger/store/processes.h"
+#include "ledger/store/record.h"
 
 enum {
     POCKET_CHUNKS = 2, /* larger writes can pay for the arena */
@@ -111,6 +111,12 @@ uint32_t ledger_pocket_give(uint32_t first)
     }
     return_pocket();
     return first;
+}
+
+void ledger_arena_give(uint32_t first)
+{
+    if (first)
+        ledger_arena_free(ledger_pocket_give(first));
 }
 
 void ledger_pocket_empty(void)

@@ -1,0 +1,127 @@
+/*
+ * One entry, as a place in the registry: what it is, and what becomes of its fields.
+ */
+#ifndef LEDGER_ENTRY_H
+#define LEDGER_ENTRY_H
+
+#include "ledger/store/record.h"
+#include "sys/test_switch.h"
+
+enum { LEDGER_TRUNCATION_BITS = 24 }; /* of ledger_entry_epoch() */
+
+static inline uint32_t ledger_entry_index(const struct ledger_entry *entry)
+{
+    return (uint32_t)(entry - ledger_map.entries);
+}
+static inline struct ledger_stripe *ledger_entry_stripe(const struct ledger_entry *entry)
+{
+    return &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+}
+static inline bool ledger_entry_is_kernel(const struct ledger_entry *entry)
+{
+    return (atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KERNEL) &&
+           !sys_test_unsafe(SYS_TEST_WORLDS);
+}
+static inline bool ledger_entry_is_appending(const struct ledger_entry *entry)
+{
+    return atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_APPENDING;
+}
+
+/*
+ * All is written under the stripe's lock, so no counter needs an atomic addition. What is stored
+ * between change and changed is stored with release: who loads (and acquires) it sees the odd
+ * sequence of before. These two bracket changes that readers without the lock may see half.
+ */
+static inline void ledger_entry_change(struct ledger_entry *entry)
+{
+    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
+    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_relaxed);
+}
+static inline void ledger_entry_changed(struct ledger_entry *entry)
+{
+    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
+    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_release);
+}
+
+/* What ledger_file_asking() returns. */
+static inline uint64_t ledger_entry_epoch(const struct ledger_entry *entry)
+{
+    uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
+    uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
+    return changes << LEDGER_TRUNCATION_BITS | (truncations & ((1u << LEDGER_TRUNCATION_BITS) - 1));
+}
+
+/* ---- under the stripe's lock ---- */
+
+/* This host may have changed the file, and no answer tells its times. */
+static inline void ledger_entry_untold(struct ledger_entry *entry)
+{
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNTOLD);
+}
+/* It is sent with DATA_SYNC or FILE_SYNC. */
+static inline void ledger_record_goes_to_disk(struct ledger_entry *entry,
+                                              struct ledger_record *record)
+{
+    record->began = ++ledger_entry_stripe(entry)->commits;
+    record->to_disk = LEDGER_TO_DISK;
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_TO_DISK);
+}
+static inline void ledger_entry_clear(struct ledger_entry *entry, uint32_t flag)
+{
+    if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & flag)
+        atomic_fetch_and(&entry->flags, ~flag);
+}
+/* Dirty data of the file is lost. Until a write succeeds each goes out at
+ * once, so that a program hears from write(2) that there is no space. */
+static inline void ledger_entry_lose(struct ledger_entry *entry, int error)
+{
+    entry->losses.error = error;
+    atomic_fetch_add(&entry->losses.count, 1);
+    atomic_fetch_add(&ledger_map.shared->losses, 1);
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_REFUSED);
+}
+/* What was asked of the file before is no news, and what was read of it
+ * ahead of its use is old. */
+static inline void ledger_entry_outdate(struct ledger_entry *entry)
+{
+    atomic_store(&entry->truncations, ++ledger_entry_stripe(entry)->births);
+}
+/* A write of the file began or ended. */
+static inline void ledger_entry_count_change(struct ledger_entry *entry)
+{
+    uint32_t changes = atomic_load_explicit(&entry->changes, memory_order_relaxed);
+    atomic_store_explicit(&entry->changes, changes + 1, memory_order_release);
+}
+/* The turn to append is over: see append.c. */
+static inline void ledger_entry_append_end(struct ledger_entry *entry)
+{
+    atomic_store(&entry->truncator, 0);
+    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
+}
+/* A record is held no more. Until now the write may have been executed. */
+static inline void ledger_record_hold_over(struct ledger_record *record)
+{
+    struct ledger_entry *entry =
+        &ledger_map.entries[atomic_load_explicit(&record->file, memory_order_relaxed)];
+    record->held_until = 0;
+    ledger_entry_untold(entry);
+    ledger_entry_count_change(entry);
+}
+
+/* The size must be asked for. */
+void ledger_entry_forget_size(struct ledger_entry *entry);
+/* The size is what a truncation made it; what the ledger has beyond it is
+ * cut off. */
+void ledger_entry_set_size(struct ledger_entry *entry, uint64_t size,
+                           struct ledger_garbage *garbage);
+/* The end of acknowledged data that the server may not have reported yet. */
+uint64_t ledger_entry_uncommitted_end(struct ledger_entry *entry);
+/* Frees an entry, with all that it has. Writes in flight go on, but leave
+ * nothing here. */
+void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage);
+/* Gives the entry its new name, by who began that or found him dead. */
+void ledger_entry_end_rename(struct ledger_entry *entry);
+/* Gives it the handle of `key`, and what else belongs to that. */
+void ledger_entry_set_name(struct ledger_entry *entry, const struct ledger_file_key *key);
+
+#endif
