@@ -104,8 +104,8 @@ static bool settle_write(struct file_request *request, struct endings *endings)
         return false;
     if (endings->count == ENDINGS)
         endings_flush(endings);
-    file_write_judge(request->open, &request->write, &transfer, request->call.sent_ns,
-                     request->epoch, &endings->of[endings->count++]);
+    file_write_judge(request->open, &request->write, &transfer, request->epoch,
+                     &endings->of[endings->count++]);
     request->result = (ssize_t)request->length;
     return true;
 }
@@ -171,10 +171,8 @@ static ssize_t write_again(struct file_request *request)
     struct nfs_transfer transfer;
     const struct iovec *vectors = request->write.kept ? request->kept : request->vectors;
     int count = request->write.kept ? request->kept_count : request->count;
-    uint64_t asked_ns = sys_now_ns();
     int result = file_write_send(open, &request->write, vectors, count, request->stable, &transfer);
-    result =
-        file_write_conclude(open, &request->write, result, &transfer, asked_ns, request->epoch);
+    result = file_write_conclude(open, &request->write, result, &transfer, request->epoch);
     return result != 0 ? result : (ssize_t)request->length;
 }
 

@@ -31,7 +31,7 @@ enum {
 bool file_commit_may_say(const struct committing *c, const char *what)
 {
     char subject[1024];
-    snprintf(subject, sizeof(subject), "%s %.300s %.600s", what, c->mount->server->conf->name,
+    snprintf(subject, sizeof(subject), "%s %.300s %.600s", what, c->to.mount->server->conf->name,
              c->path);
     return run_may_say(subject, SAY_EVERY_S);
 }
@@ -39,7 +39,7 @@ bool file_commit_may_say(const struct committing *c, const char *what)
 void file_commit_say_no_end(struct committing *c, unsigned reconnects)
 {
     static _Atomic bool said;
-    const struct file_server *server = c->mount->server;
+    const struct file_server *server = c->to.mount->server;
     if (reconnects > 0 && file_commit_may_say(c, "restarts"))
         log_warning("server %s: it restarts again and again: connections ended %u times while %s "
                     "was committed, which took as many attempts",
@@ -69,10 +69,10 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
         return flushing->result; /* it would be sent again and again */
     run->quiet.generation = 0;
     flushing->sending.quiet = &run->quiet;
-    int result = ledger_dirty_take(runs->c->entry, &flushing->sending, wait, &run->write);
+    int result = ledger_dirty_take(runs->c->to.entry, &flushing->sending, wait, &run->write);
     if (result == 1 && !flushing->sends) {
         flushing->sends = true;
-        flushing->fd = file_pages_sending(runs->c->inode);
+        flushing->fd = file_pages_sending(runs->c->to.inode);
     }
     run->stable = flushing->sending.syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
     return result;
@@ -83,7 +83,7 @@ static void lose(struct committing *c, const struct ledger_write *write, int err
     if (file_commit_may_say(c, "refused"))
         log_error("%s: server %s refuses %llu bytes at offset %llu that were written, and are "
                   "lost: %s; the next fsync or close says so",
-                  c->path, c->mount->server->conf->name, (unsigned long long)write->length,
+                  c->path, c->to.mount->server->conf->name, (unsigned long long)write->length,
                   (unsigned long long)write->offset, strerrordesc_np(error));
 }
 
@@ -95,7 +95,7 @@ static void end_badly(struct flushing *flushing, struct file_run *run)
     bool refused = file_commit_is_refusal(run->result);
     bool one = run->write.record_count == 1 &&
                (run->write.length <= LEDGER_CHUNK || flushing->sending.most == 1);
-    struct ledger_ending ending = {.file = flushing->runs.c->entry,
+    struct ledger_ending ending = {.file = flushing->runs.c->to.entry,
                                    .write = &run->write,
                                    .outcome =
                                        refused && one ? LEDGER_WRITE_LOST : LEDGER_WRITE_FAILED,
@@ -120,27 +120,26 @@ static void end(struct file_runs *runs, struct file_run *run)
 {
     struct flushing *flushing = (struct flushing *)runs;
     struct ledger_ending ending = {
-        .file = runs->c->entry, .write = &run->write, .epoch = run->epoch};
+        .file = runs->c->to.entry, .write = &run->write, .epoch = run->epoch};
     flushing->stored = false;
     if (run->result != 0) {
         end_badly(flushing, run);
         return;
     }
-    file_write_ending(runs->c->mount->server, runs->c->inode, &run->transfer, run->asked_ns,
-                      &ending);
+    file_write_ending(runs->c->to.mount->server, runs->c->to.inode, &run->transfer, &ending);
     flushing->stored = run->stable == NFS_FILE_SYNC;
     stats_add(&stats_own->counters.gathered_writes, 1);
     stats_add(&stats_own->counters.gathered_bytes, run->write.length);
-    file_cache_wrote(runs->c->entry, &run->write, &run->quiet); /* while the bytes are there */
+    file_cache_wrote(runs->c->to.entry, &run->write, &run->quiet); /* while the bytes are there */
     ledger_writes_end(&ending, 1);
 }
 
 static void prepare(struct flushing *flushing, struct committing *c)
 {
     file_commit_as_writer(c);
-    *flushing =
-        (struct flushing){.runs = {.c = c, .next = next_dirty, .end = end, .bytes = SOME_BYTES},
-                          .sending = ledger_dirty_now(c->entry, file_longest_write(c->mount))};
+    *flushing = (struct flushing){
+        .runs = {.c = c, .next = next_dirty, .end = end, .bytes = SOME_BYTES},
+        .sending = ledger_dirty_now(c->to.entry, file_longest_write(c->to.mount))};
 }
 
 /* ---- flushing ---- */
@@ -151,9 +150,9 @@ static void say_forbidden(struct committing *c, int error)
     if (file_commit_may_say(c, "forbidden"))
         log_error("%s: server %s refuses %llu bytes that a killed process wrote to the file with "
                   "inode %llu: %s; they stay in shared memory, and are sent again",
-                  c->path, c->mount->server->conf->name,
-                  (unsigned long long)ledger_file_dirty(c->entry),
-                  (unsigned long long)c->entry->key.inode, strerrordesc_np(-error));
+                  c->path, c->to.mount->server->conf->name,
+                  (unsigned long long)ledger_file_dirty(c->to.entry),
+                  (unsigned long long)c->to.entry->key.inode, strerrordesc_np(-error));
 }
 
 /* This process may not send it: those who wrote it do. 0, or `result` if they do not. */
@@ -163,9 +162,9 @@ static int await_others(struct committing *c, int result)
         say_forbidden(c, result);
         return result;
     }
-    for (int i = 0; i < OTHERS_MS && ledger_file_dirty(c->entry) > 0; i += 10)
+    for (int i = 0; i < OTHERS_MS && ledger_file_dirty(c->to.entry) > 0; i += 10)
         sys_nanosleep_ms(10);
-    return ledger_file_dirty(c->entry) > 0 ? result : 0;
+    return ledger_file_dirty(c->to.entry) > 0 ? result : 0;
 }
 
 /* What file_runs_send() does, and what is sent can be seen without the library. */
@@ -183,12 +182,12 @@ static int flush(struct flushing *flushing)
 {
     struct committing *c = flushing->runs.c;
     int next;
-    if (net_server_is_abroad(c->mount->server->net))
+    if (net_server_is_abroad(c->to.mount->server->net))
         return -ENONET; /* nor are those waited for who send some of it */
     do {
         while ((next = send_runs(flushing, true)) > 0)
             ;
-    } while (next == 0 && !flushing->stuck && ledger_file_has_strays(c->entry) &&
+    } while (next == 0 && !flushing->stuck && ledger_file_has_strays(c->to.entry) &&
              (next = file_strays_settle(c)) == 0); /* of who died meanwhile */
     if (flushing->stuck)
         next = flushing->result;
@@ -204,7 +203,7 @@ int file_flush_all(struct committing *c)
     struct flushing flushing;
     int result = file_strays_settle(c);
     c->stored = false;
-    if (result != 0 || !ledger_file_dirty(c->entry))
+    if (result != 0 || !ledger_file_dirty(c->to.entry))
         return result;
     prepare(&flushing, c);
     flushing.sending.syncs = true;

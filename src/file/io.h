@@ -140,19 +140,18 @@ static inline void file_write_note(struct ledger_write *write, enum nfs_stable s
     write->unsettled = write->unsettled || transfer->unsettled;
     write->doubtful = write->doubtful || file_write_is_doubtful(stable, result, transfer->repeated);
 }
-/* How a write that went well ends in the ledger, by what the server said to a WRITE of `asked_ns`;
+/* How a write that went well ends in the ledger, by what the server said;
  * file, write and epoch of the ending are set before. The kernel's client is told of it, if this
  * process has the file: else `inode` is NULL. Never waits. */
 void file_write_ending(struct file_server *server, struct file_inode *inode,
-                       const struct nfs_transfer *transfer, uint64_t asked_ns,
-                       struct ledger_ending *ending);
+                       const struct nfs_transfer *transfer, struct ledger_ending *ending);
 /* The same, for what the program itself waits for. */
 void file_write_judge(struct file_open *open, struct ledger_write *write,
-                      const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                      const struct nfs_transfer *transfer, uint64_t epoch,
                       struct ledger_ending *ending);
 /* The same for one that may have failed, and ends it. Returns `result`. */
 int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
-                        const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
+                        const struct nfs_transfer *transfer, uint64_t epoch);
 /* After a write that went well: COMMITs the file if much of it waits for that, and nobody else
  * would; drops the kernel's pages of what is on stable storage. */
 void file_written(struct file_open *open, int fd, enum nfs_stable stable);

@@ -26,6 +26,27 @@ struct file_handle_use file_inode_use(struct file_inode *inode);
 bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
                       struct file_handle_use *use);
 
+/* A file at its server, and as whom it is asked. */
+struct file_target {
+    struct file_mount *mount;
+    const struct rpc_auth *auth;
+    struct file_inode *inode; /* NULL: this process has none; the handle is all that is known */
+    struct file_handle_use use;
+    struct ledger_file *entry;
+};
+static inline struct file_target file_target_of(struct file_inode *inode,
+                                                const struct rpc_auth *auth)
+{
+    return (struct file_target){
+        inode->mount, auth, inode, {.fh = atomic_load(&inode->fh)}, &inode->entry};
+}
+
+/* After a call with to->use.fh: shall it be made again, with another handle? */
+static inline bool file_target_again(struct file_target *to, int result)
+{
+    return result == -ESTALE && to->inode && file_inode_renew(to->inode, to->auth, &to->use);
+}
+
 /* How the registry knows a file of the mount with this handle. */
 struct ledger_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
                                          const struct nfs_fh *fh);

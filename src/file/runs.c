@@ -20,43 +20,41 @@ struct way {
 /* A record may be longer than what the server takes in one WRITE. */
 static bool fits(const struct committing *c, const struct file_run *run)
 {
-    return run->write.length <= c->mount->write_max;
+    return run->write.length <= c->to.mount->write_max;
 }
 
-/* Prepares its call, that leaves after `asked_ns`. */
-static void begin(struct committing *c, struct way *way, uint64_t asked_ns)
+/* Prepares its call. */
+static void begin(struct committing *c, struct way *way)
 {
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
+    struct nfs_client client = file_mount_client(c->to.mount, c->to.auth);
     struct file_run *run = &way->run;
     way->vector_count = ledger_write_data(&run->write, 0, run->write.length, way->vectors);
     const struct nfs_data data = {
         .vectors = way->vectors, .count = way->vector_count, .length = run->write.length};
-    run->asked_ns = asked_ns;
-    run->epoch = ledger_file_asking(c->entry);
+    run->epoch = ledger_file_asking(c->to.entry);
     if (fits(c, run))
-        nfs_write_begin(&way->call, &client, c->use.fh, run->write.offset, &data, run->stable);
+        nfs_write_begin(&way->call, &client, c->to.use.fh, run->write.offset, &data, run->stable);
 }
 
 /* With all that a call may need: short replies, JUKEBOX, another handle. */
 static void send_alone(struct committing *c, struct way *way)
 {
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
+    struct nfs_client client = file_mount_client(c->to.mount, c->to.auth);
     struct file_run *run = &way->run;
     const struct nfs_data data = {
         .vectors = way->vectors, .count = way->vector_count, .length = run->write.length};
     do {
-        run->asked_ns = sys_now_ns();
-        run->epoch = ledger_file_asking(c->entry);
+        run->epoch = ledger_file_asking(c->to.entry);
         run->result =
-            nfs_write(&client, c->use.fh, run->write.offset, &data, run->stable, &run->transfer);
+            nfs_write(&client, c->to.use.fh, run->write.offset, &data, run->stable, &run->transfer);
         file_write_note(&run->write, run->stable, run->result, &run->transfer);
-    } while (file_commit_again(c, run->result));
+    } while (file_target_again(&c->to, run->result));
 }
 
 /* Waits for the answer. */
 static void finish(struct file_runs *source, struct way *way)
 {
-    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
+    struct nfs_client client = file_mount_client(source->c->to.mount, source->c->to.auth);
     struct file_run *run = &way->run;
     run->result = -EAGAIN;
     if (fits(source->c, run)) {
@@ -75,10 +73,10 @@ static void finish(struct file_runs *source, struct way *way)
  * little of its stack. */
 __attribute__((noinline)) static void send_one(struct file_runs *source, const struct file_run *run)
 {
-    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
+    struct nfs_client client = file_mount_client(source->c->to.mount, source->c->to.auth);
     struct way way;
     way.run = *run;
-    begin(source->c, &way, sys_now_ns());
+    begin(source->c, &way);
     if (fits(source->c, run))
         nfs_call_send(&client, (struct rpc_call *[]){&way.call}, 1);
     finish(source, &way);
@@ -105,13 +103,12 @@ static void enter(struct window *window, const struct file_run *run)
 /* Those that were entered since there were `from` leave together. */
 static void send_from(struct file_runs *source, const struct window *window, unsigned from)
 {
-    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
+    struct nfs_client client = file_mount_client(source->c->to.mount, source->c->to.auth);
     struct rpc_call *calls[FILE_RUNS];
     unsigned count = 0;
-    uint64_t asked_ns = from < window->count ? sys_now_ns() : 0; /* for all: a call may be dear */
     for (unsigned i = from; i < window->count; i++) {
         struct way *way = way_at(window, i);
-        begin(source->c, way, asked_ns);
+        begin(source->c, way);
         if (fits(source->c, &way->run))
             calls[count++] = &way->call;
     }
@@ -129,7 +126,7 @@ static bool is_over(void *call)
  * fast it is, and that it may have more. What takes longer is for finish(). */
 static void wait_for_oldest(const struct file_runs *source, const struct window *window)
 {
-    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
+    struct nfs_client client = file_mount_client(source->c->to.mount, source->c->to.auth);
     struct net_channel *channels[RPC_DRIVE_MAX];
     unsigned count = 0;
     if (client.server->path_count == 1 || !fits(source->c, &way_at(window, 0)->run))

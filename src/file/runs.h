@@ -15,7 +15,7 @@ struct file_run {
     struct nfs_transfer transfer;
     int result;
     struct ledger_quiet quiet; /* the file when it was taken; generation 0: not known */
-    uint64_t asked_ns, epoch;  /* for the attributes that came with it */
+    uint64_t epoch;            /* for the attributes that came with it */
 };
 
 /* Where runs come from, and where they end. */

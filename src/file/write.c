@@ -89,8 +89,7 @@ int file_write_send(struct file_open *open, struct ledger_write *write, const st
 }
 
 void file_write_ending(struct file_server *server, struct file_inode *inode,
-                       const struct nfs_transfer *transfer, uint64_t asked_ns,
-                       struct ledger_ending *ending)
+                       const struct nfs_transfer *transfer, struct ledger_ending *ending)
 {
     bool unstable = transfer->committed == NFS_UNSTABLE;
     ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
@@ -99,11 +98,11 @@ void file_write_ending(struct file_server *server, struct file_inode *inode,
     const struct timespec before = {transfer->before.sec, transfer->before.nsec};
     ending->before_ctime = transfer->before_present ? ledger_nanoseconds(&before) : 0;
     ending->several = transfer->parts > 1;
-    ending->asked_ns = asked_ns;
+    ending->asked_ns = transfer->sent_ns;
     if (ending->attributes_known)
         file_attributes_convert(&transfer->attr.attr, &ending->attributes);
     if (unstable)
-        file_server_saw(server, transfer->verifier, asked_ns,
+        file_server_saw(server, transfer->verifier, transfer->sent_ns,
                         ending->attributes_known ? ledger_nanoseconds(&ending->attributes.mtime)
                                                  : 0);
     if (inode)
@@ -120,25 +119,25 @@ static void note_written(struct file_open *open, uint64_t offset, size_t length,
 }
 
 void file_write_judge(struct file_open *open, struct ledger_write *write,
-                      const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                      const struct nfs_transfer *transfer, uint64_t epoch,
                       struct ledger_ending *ending)
 {
     ending->file = &open->inode->entry;
     ending->write = write;
     ending->epoch = epoch;
-    file_write_ending(open->inode->mount->server, open->inode, transfer, asked_ns, ending);
+    file_write_ending(open->inode->mount->server, open->inode, transfer, ending);
     note_written(open, write->offset, write->length, nfs_transfer_ns(transfer));
 }
 
 int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
-                        const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
+                        const struct nfs_transfer *transfer, uint64_t epoch)
 {
     struct ledger_ending ending;
     if (result != 0) {
         ledger_write_end(&open->inode->entry, write, LEDGER_WRITE_FAILED, 0);
         return result;
     }
-    file_write_judge(open, write, transfer, asked_ns, epoch, &ending);
+    file_write_judge(open, write, transfer, epoch, &ending);
     ledger_writes_end(&ending, 1);
     return 0;
 }
@@ -190,12 +189,11 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
         count = ledger_write_data(&write, 0, piece->length, kept);
         vectors = kept;
     }
-    uint64_t asked_ns = sys_now_ns();
     uint64_t epoch = ledger_file_asking(&inode->entry);
     result = file_write_send(open, &write, vectors, count, stable, &transfer);
     if (result != 0 && piece->appends && !write.unsettled && transfer.length < piece->length)
         piece->taken = transfer.length;
-    result = file_write_conclude(open, &write, result, &transfer, asked_ns, epoch);
+    result = file_write_conclude(open, &write, result, &transfer, epoch);
     return result != 0 ? result : (ssize_t)piece->length;
 }
 
