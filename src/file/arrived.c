@@ -29,13 +29,12 @@ struct look {
 static bool commit(struct committing *c, uint64_t *verifier)
 {
     const struct ledger_commit unnoted = {0};
-    struct nfs_client client = file_mount_client(c->to.mount, c->to.auth);
     uint64_t sent_ns;
     bool repeated;
     int result;
     do {
         sent_ns = sys_now_ns();
-        result = nfs_commit(&client, c->to.use.fh, 0, 0, verifier, &repeated);
+        result = nfs_commit(&c->to.client, c->to.use.fh, 0, 0, verifier, &repeated);
     } while (file_target_again(&c->to, result));
     if (result == 0)
         file_server_saw(c->to.mount->server, *verifier, sent_ns, 0);
@@ -47,14 +46,13 @@ static bool commit(struct committing *c, uint64_t *verifier)
 
 static bool is_at_server(struct committing *c, const struct ledger_stray *stray, uint8_t *bytes)
 {
-    struct nfs_client client = file_mount_client(c->to.mount, c->to.auth);
     uint8_t *theirs = bytes + LEDGER_STRAY_MAX;
     const struct nfs_data data = {
         .vectors = &(struct iovec){theirs, stray->length}, .count = 1, .length = stray->length};
     struct nfs_transfer transfer;
     int result;
     do
-        result = nfs_read(&client, c->to.use.fh, stray->offset, &data, &transfer);
+        result = nfs_read(&c->to.client, c->to.use.fh, stray->offset, &data, &transfer);
     while (file_target_again(&c->to, result));
     return result == 0 && transfer.length == stray->length &&
            memcmp(theirs, bytes, stray->length) == 0;

@@ -12,10 +12,7 @@
 #define FILE_ASYNC_H
 
 #include "file/file.h"
-#include "file/inode.h"
-#include "ledger/writes.h"
-#include "nfs/nfs.h"
-#include "rpc/rpc.h"
+#include "file/operation.h"
 
 enum file_operation {
     FILE_READ,
@@ -57,11 +54,10 @@ struct file_request {
     /* owned by this room */
     struct file_lane *lane;
     size_t length;
-    bool stranded; /* its file is to be handed over, and then it to the kernel */
-    enum nfs_stable stable;
-    uint64_t epoch, replays;
-    struct ledger_write write;
-    int kept_count;
+    bool stranded;           /* its file is to be handed over, and then it to the kernel */
+    uint64_t epoch, replays; /* of a read */
+    struct file_target to;   /* of a write */
+    struct file_write write;
     struct iovec kept[LEDGER_WRITE_VECTORS]; /* the data in the ledger */
     struct rpc_call call;
 };

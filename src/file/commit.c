@@ -31,7 +31,7 @@ _Atomic bool file_finishing;
 static void gone(struct committing *c)
 {
     static _Atomic bool said;
-    if (!file_is_removed(c->to.mount, c->to.auth, c->to.entry, c->to.inode)) {
+    if (!file_is_removed(c->to.mount, c->to.client.auth, c->to.entry, c->to.inode)) {
         if (!atomic_exchange(&said, true))
             log_error(
                 "%s: server %s gave its files new handles, and %llu bytes of one that are not "
@@ -52,7 +52,6 @@ static void gone(struct committing *c)
  */
 static int commit_once(struct committing *c)
 {
-    struct nfs_client client = file_mount_client(c->to.mount, c->to.auth);
     struct ledger_commit commit;
     uint64_t verifier, sent_ns;
     bool repeated;
@@ -61,7 +60,7 @@ static int commit_once(struct committing *c)
         return 0;
     do {
         sent_ns = sys_now_ns();
-        result = nfs_commit(&client, c->to.use.fh, 0, 0, &verifier, &repeated);
+        result = nfs_commit(&c->to.client, c->to.use.fh, 0, 0, &verifier, &repeated);
     } while (file_target_again(&c->to, result));
     if (result == -ESTALE)
         gone(c);
@@ -161,11 +160,12 @@ static struct nfs_fh handle_of(const struct ledger_file_key *key)
 static struct committing committing_entry(struct file_mount *mount, const struct rpc_auth *auth,
                                           const struct nfs_fh *fh, struct ledger_file *file)
 {
-    return (struct committing){.to = {.mount = mount,
-                                      .auth = file_auth_of_writer(file, auth),
-                                      .use = {.fh = fh},
-                                      .entry = file},
-                               .path = mount->path};
+    return (struct committing){
+        .to = {.mount = mount,
+               .client = file_mount_client(mount, file_auth_of_writer(file, auth)),
+               .use = {.fh = fh},
+               .entry = file},
+        .path = mount->path};
 }
 
 /* COMMITs a file of which an entry in the registry is known, and perhaps no more: only one that

@@ -29,7 +29,7 @@ static inline void file_commit_as_writer(struct committing *c)
 {
     const struct rpc_auth *writer = c->to.inode ? atomic_load(&c->to.inode->behind_auth) : NULL;
     if (writer)
-        c->to.auth = writer;
+        c->to.client.auth = writer;
 }
 
 /* What a WRITE came to: is it said of this data, and for good? All else may go well another time,

@@ -67,14 +67,17 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
     struct flushing *flushing = (struct flushing *)runs;
     if (flushing->stuck)
         return flushing->result; /* it would be sent again and again */
+    run->write.to = &runs->c->to;
     run->quiet.generation = 0;
     flushing->sending.quiet = &run->quiet;
-    int result = ledger_dirty_take(runs->c->to.entry, &flushing->sending, wait, &run->write);
+    int result =
+        ledger_dirty_take(runs->c->to.entry, &flushing->sending, wait, &run->write.announced);
     if (result == 1 && !flushing->sends) {
         flushing->sends = true;
         flushing->fd = file_pages_sending(runs->c->to.inode);
     }
-    run->stable = flushing->sending.syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
+    run->write.stable =
+        flushing->sending.syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
     return result;
 }
 
@@ -87,27 +90,27 @@ static void lose(struct committing *c, const struct ledger_write *write, int err
                   (unsigned long long)write->offset, strerrordesc_np(error));
 }
 
-static void end_badly(struct flushing *flushing, struct file_run *run)
+static void end_badly(struct flushing *flushing, struct file_run *run, int result,
+                      struct ledger_ending *ending)
 {
-    int error = run->result == -EAGAIN   ? -ETIMEDOUT
-                : run->result == -ENONET ? -ENONET /* others can send it */
-                                         : (int)file_posix_error(run->result);
-    bool refused = file_commit_is_refusal(run->result);
-    bool one = run->write.record_count == 1 &&
-               (run->write.length <= LEDGER_CHUNK || flushing->sending.most == 1);
-    struct ledger_ending ending = {.file = flushing->runs.c->to.entry,
-                                   .write = &run->write,
-                                   .outcome =
-                                       refused && one ? LEDGER_WRITE_LOST : LEDGER_WRITE_FAILED,
-                                   .error = -error};
-    if (refused && one)
-        lose(flushing->runs.c, &run->write, -error);
-    ledger_writes_end(&ending, 1);
+    const struct ledger_write *write = &run->write.announced;
+    int error = result == -EAGAIN   ? -ETIMEDOUT
+                : result == -ENONET ? -ENONET /* others can send it */
+                                    : (int)file_posix_error(result);
+    bool refused = file_commit_is_refusal(result);
+    bool one =
+        write->record_count == 1 && (write->length <= LEDGER_CHUNK || flushing->sending.most == 1);
+    if (refused && one) {
+        ending->outcome = LEDGER_WRITE_LOST;
+        ending->error = -error;
+        lose(flushing->runs.c, write, -error);
+    }
+    ledger_writes_end(ending, 1);
     if (refused && !one) {
         flushing->sending.most = 1; /* some of its chunks may be taken: one by one */
         return;
     }
-    if (!refused && run->stable == NFS_FILE_SYNC) {
+    if (!refused && run->write.stable == NFS_FILE_SYNC) {
         flushing->sending.syncs = false; /* a server that cannot do that does without */
         return;
     }
@@ -116,22 +119,20 @@ static void end_badly(struct flushing *flushing, struct file_run *run)
         flushing->result = error;
 }
 
-static void end(struct file_runs *runs, struct file_run *run)
+static void end(struct file_runs *runs, struct file_run *run, int result,
+                struct ledger_ending *ending)
 {
     struct flushing *flushing = (struct flushing *)runs;
-    struct ledger_ending ending = {
-        .file = runs->c->to.entry, .write = &run->write, .epoch = run->epoch};
-    flushing->stored = false;
-    if (run->result != 0) {
-        end_badly(flushing, run);
+    const struct ledger_write *write = &run->write.announced;
+    flushing->stored = result == 0 && run->write.stable == NFS_FILE_SYNC;
+    if (result != 0) {
+        end_badly(flushing, run, result, ending);
         return;
     }
-    file_write_ending(runs->c->to.mount->server, runs->c->to.inode, &run->transfer, &ending);
-    flushing->stored = run->stable == NFS_FILE_SYNC;
     stats_add(&stats_own->counters.gathered_writes, 1);
-    stats_add(&stats_own->counters.gathered_bytes, run->write.length);
-    file_cache_wrote(runs->c->to.entry, &run->write, &run->quiet); /* while the bytes are there */
-    ledger_writes_end(&ending, 1);
+    stats_add(&stats_own->counters.gathered_bytes, write->length);
+    file_cache_wrote(runs->c->to.entry, write, &run->quiet); /* while the bytes are there */
+    ledger_writes_end(ending, 1);
 }
 
 static void prepare(struct flushing *flushing, struct committing *c)

@@ -28,43 +28,40 @@ struct rewriting {
 static int next_lost(struct file_runs *runs, bool wait, struct file_run *run)
 {
     struct rewriting *rewriting = (struct rewriting *)runs;
-    run->stable = runs->c->stable;
-    return ledger_replay_next(runs->c->to.entry, rewriting->commit, wait, &run->write);
+    run->write.to = &runs->c->to;
+    run->write.stable = runs->c->stable;
+    return ledger_replay_next(runs->c->to.entry, rewriting->commit, wait, &run->write.announced);
 }
 
-static void end(struct file_runs *runs, struct file_run *run)
+static void end(struct file_runs *runs, struct file_run *run, int result,
+                struct ledger_ending *ending)
 {
     struct rewriting *rewriting = (struct rewriting *)runs;
-    struct committing *c = runs->c;
-    uint64_t offset = run->write.offset, length = run->write.length;
-    if (run->result != 0) {
-        ledger_write_end(c->to.entry, &run->write, LEDGER_WRITE_FAILED, 0);
-        if (rewriting->bytes == 0) {
-            rewriting->result = run->result;
-            rewriting->offset = offset;
-        }
-        rewriting->bytes += length;
+    uint64_t offset = run->write.announced.offset, length = run->write.announced.length;
+    ledger_writes_end(ending, 1);
+    if (result == 0) {
+        stats_add(&stats_own->counters.rewritten_bytes, length);
+        runs->c->rewritten += length;
         return;
     }
-    struct ledger_ending ending = {.file = c->to.entry, .write = &run->write, .epoch = run->epoch};
-    file_write_ending(c->to.mount->server, c->to.inode, &run->transfer, &ending);
-    ledger_writes_end(&ending, 1);
-    stats_add(&stats_own->counters.rewritten_bytes, length);
-    c->rewritten += length;
+    if (rewriting->bytes == 0) {
+        rewriting->result = result;
+        rewriting->offset = offset;
+    }
+    rewriting->bytes += length;
 }
 
 /* Did somebody else change the file since this host wrote it, and when by the server's clock? What
  * was lost may be what he wrote over. 0, or -errno: the server does not tell. */
 static int look(struct committing *c, enum ledger_change *change, int64_t *changed)
 {
-    struct nfs_client client = file_mount_client(c->to.mount, c->to.auth);
     struct ledger_attributes now;
     struct nfs_attr attr;
     uint64_t epoch;
     int result;
     do {
         epoch = ledger_file_asking(c->to.entry);
-        result = nfs_getattr(&client, c->to.use.fh, &attr);
+        result = nfs_getattr(&c->to.client, c->to.use.fh, &attr);
     } while (file_target_again(&c->to, result));
     if (result != 0)
         return result == -EAGAIN ? -EIO : result;

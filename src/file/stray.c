@@ -23,11 +23,10 @@ enum { ASK_MS = 20, ATTEMPTS = 8 };
 /* What the server says of the file, asked at *epoch. 0 or -errno. */
 static int ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now)
 {
-    struct nfs_client client = file_mount_client(c->to.mount, c->to.auth);
     int result;
     do {
         *epoch = ledger_file_asking(c->to.entry);
-        result = nfs_getattr(&client, c->to.use.fh, now);
+        result = nfs_getattr(&c->to.client, c->to.use.fh, now);
     } while (file_target_again(&c->to, result));
     return result == -EAGAIN ? -EIO : result;
 }
@@ -159,26 +158,25 @@ static bool is_overtaken(const struct nfs_transfer *transfer, const struct nfs_t
 }
 
 /* Not inlined: what it takes of the stack is for those who have strays. */
-__attribute__((noinline)) static int send_one(struct committing *c, struct ledger_write *write,
+__attribute__((noinline)) static int send_one(struct committing *c, struct file_write *write,
                                               struct nfs_attr *expected)
 {
-    struct nfs_client client = file_mount_client(c->to.mount, c->to.auth);
+    const struct ledger_write *announced = &write->announced;
     struct iovec vectors[LEDGER_WRITE_VECTORS];
     struct nfs_transfer transfer;
-    struct ledger_ending ending = {
-        .file = c->to.entry, .write = write, .outcome = LEDGER_WRITE_FAILED};
+    struct ledger_ending ending;
     const struct nfs_data data = {.vectors = vectors,
-                                  .count = ledger_write_data(write, 0, write->length, vectors),
-                                  .length = write->length};
+                                  .count =
+                                      ledger_write_data(announced, 0, announced->length, vectors),
+                                  .length = announced->length};
     const struct nfs_time ctime = expected->ctime;
-    ending.epoch = ledger_file_asking(c->to.entry);
-    int result = nfs_write_if(&client, c->to.use.fh, write->offset, &data, expected, &transfer);
-    file_write_note(write, NFS_FILE_SYNC, result == -ECANCELED ? 0 : result, &transfer);
-    if (result == 0)
-        file_write_ending(c->to.mount->server, c->to.inode, &transfer, &ending);
+    write->epoch = ledger_file_asking(c->to.entry);
+    int result =
+        nfs_write_if(&c->to.client, c->to.use.fh, announced->offset, &data, expected, &transfer);
+    file_write_judge(write, result, &transfer, &ending);
     ledger_writes_end(&ending, 1);
     if (is_overtaken(&transfer, &ctime, &ending))
-        say_overtaken(c, write);
+        say_overtaken(c, announced);
     if (file_target_again(&c->to, result)) /* is it the same file? */
         return -ECANCELED;
     return ending.overtaken ? -ECANCELED : result;
@@ -202,10 +200,10 @@ static int take(struct committing *c, struct ledger_sending *sending, struct led
 static int send_all(struct committing *c, struct nfs_attr *expected)
 {
     struct ledger_sending sending = ledger_dirty_now(c->to.entry, file_longest_write(c->to.mount));
-    struct ledger_write write;
+    struct file_write write = {.to = &c->to, .stable = NFS_FILE_SYNC};
     int result = 0;
     sending.strays = true;
-    while (!result && (result = take(c, &sending, &write)) == 1)
+    while (!result && (result = take(c, &sending, &write.announced)) == 1)
         result = send_one(c, &write, expected);
     if (!result)
         ledger_file_end_strays(c->to.entry);

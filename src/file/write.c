@@ -73,42 +73,6 @@ int file_write_announce(struct file_open *open, struct ledger_beginning *beginni
     }
 }
 
-int file_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
-                    int count, enum nfs_stable stable, struct nfs_transfer *transfer)
-{
-    struct file_inode *inode = open->inode;
-    struct nfs_client client = file_mount_client(inode->mount, open->auth);
-    struct file_handle_use use = file_inode_use(inode);
-    const struct nfs_data data = {.vectors = vectors, .count = count, .length = write->length};
-    int result;
-    do {
-        result = nfs_write(&client, use.fh, write->offset, &data, stable, transfer);
-        file_write_note(write, stable, result, transfer);
-    } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
-    return result;
-}
-
-void file_write_ending(struct file_server *server, struct file_inode *inode,
-                       const struct nfs_transfer *transfer, struct ledger_ending *ending)
-{
-    bool unstable = transfer->committed == NFS_UNSTABLE;
-    ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
-    ending->verifier = transfer->verifier;
-    ending->attributes_known = transfer->attr.present;
-    const struct timespec before = {transfer->before.sec, transfer->before.nsec};
-    ending->before_ctime = transfer->before_present ? ledger_nanoseconds(&before) : 0;
-    ending->several = transfer->parts > 1;
-    ending->asked_ns = transfer->sent_ns;
-    if (ending->attributes_known)
-        file_attributes_convert(&transfer->attr.attr, &ending->attributes);
-    if (unstable)
-        file_server_saw(server, transfer->verifier, transfer->sent_ns,
-                        ending->attributes_known ? ledger_nanoseconds(&ending->attributes.mtime)
-                                                 : 0);
-    if (inode)
-        file_pages_arrived(inode);
-}
-
 /* What the statistics and the close of an open file know of a write that went well. */
 static void note_written(struct file_open *open, uint64_t offset, size_t length, uint64_t ns)
 {
@@ -118,28 +82,18 @@ static void note_written(struct file_open *open, uint64_t offset, size_t length,
         stats_set(&open->stats->size, offset + length);
 }
 
-void file_write_judge(struct file_open *open, struct ledger_write *write,
-                      const struct nfs_transfer *transfer, uint64_t epoch,
-                      struct ledger_ending *ending)
+void file_write_counted(struct file_open *open, const struct file_write *write)
 {
-    ending->file = &open->inode->entry;
-    ending->write = write;
-    ending->epoch = epoch;
-    file_write_ending(open->inode->mount->server, open->inode, transfer, ending);
-    note_written(open, write->offset, write->length, nfs_transfer_ns(transfer));
+    note_written(open, write->announced.offset, write->announced.length, write->ns);
 }
 
-int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
-                        const struct nfs_transfer *transfer, uint64_t epoch)
+ssize_t file_write_end(struct file_open *open, struct file_write *write, int result,
+                       struct ledger_ending *ending)
 {
-    struct ledger_ending ending;
-    if (result != 0) {
-        ledger_write_end(&open->inode->entry, write, LEDGER_WRITE_FAILED, 0);
-        return result;
-    }
-    file_write_judge(open, write, transfer, epoch, &ending);
-    ledger_writes_end(&ending, 1);
-    return 0;
+    if (result == 0)
+        file_write_counted(open, write);
+    ledger_writes_end(ending, 1);
+    return result != 0 ? result : (ssize_t)write->announced.length;
 }
 
 /* Now that no other process of the host writes there: is it behind the end of the file? 1, 0 or
@@ -151,49 +105,46 @@ static int is_behind_end(struct file_open *open, uint64_t offset)
     return result == 0 ? attributes.size <= offset : result;
 }
 
-/* Writes one piece. Returns its length, or -errno; 0: it would not only extend the file. */
-static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uint64_t offset,
-                           enum nfs_stable stable)
+/* Writes one piece, and waits for the server. Returns its length, or -errno; 0: it would not only
+ * extend the file. */
+static ssize_t write_now(struct file_open *open, struct file_piece *piece, uint64_t offset,
+                         enum nfs_stable stable)
 {
-    struct file_inode *inode = open->inode;
-    struct iovec kept[LEDGER_WRITE_VECTORS];
-    struct ledger_write write;
-    struct ledger_beginning beginning = {.offset = offset,
-                                         .data = piece->vectors,
-                                         .count = piece->count,
-                                         .length = piece->length,
-                                         .write = &write,
-                                         .appends = piece->appends};
-    struct nfs_transfer transfer;
+    struct file_write write = {.stable = stable, .count = piece->count, .vectors = piece->vectors};
+    struct ledger_beginning beginning = file_write_beginning(&write, offset, piece->length);
+    struct ledger_ending ending;
     bool wait = false;
     int result;
-    piece->taken = 0;
-    if (stable == NFS_UNSTABLE && file_behind_writes(open) && !piece->only_extends &&
-        (result = file_behind_write(open, piece, offset)) <= 0) {
-        if (result == 0)
-            note_written(open, offset, piece->length, 0);
-        return result != 0 ? result : (ssize_t)piece->length;
-    }
+    beginning.appends = piece->appends;
     /* What is in the way may be in flight from this thread: nobody else would see its end. */
-    while ((result = file_write_announce(open, &beginning, &stable, wait)) == -EAGAIN)
+    while ((result = file_write_announce(open, &beginning, &write.stable, wait)) == -EAGAIN)
         wait = !file_async_help(NULL);
     if (result != 0)
         return result;
     if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
-        ledger_write_end(&inode->entry, &write, LEDGER_WRITE_FAILED, 0);
+        ledger_write_end(&open->inode->entry, &write.announced, LEDGER_WRITE_FAILED, 0);
         return result;
     }
-    const struct iovec *vectors = piece->vectors;
-    int count = piece->count;
-    if (write.kept) { /* what may have to be sent again is what is sent */
-        count = ledger_write_data(&write, 0, piece->length, kept);
-        vectors = kept;
-    }
-    uint64_t epoch = ledger_file_asking(&inode->entry);
-    result = file_write_send(open, &write, vectors, count, stable, &transfer);
-    if (result != 0 && piece->appends && !write.unsettled && transfer.length < piece->length)
-        piece->taken = transfer.length;
-    result = file_write_conclude(open, &write, result, &transfer, epoch);
+    struct file_target to = file_target_of(open->inode, open->auth);
+    write.to = &to;
+    result = file_write_now(&write, &ending);
+    if (result != 0 && piece->appends && !write.announced.unsettled && write.taken < piece->length)
+        piece->taken = write.taken;
+    return file_write_end(open, &write, result, &ending);
+}
+
+/* The same, if it may not be left behind. */
+static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uint64_t offset,
+                           enum nfs_stable stable)
+{
+    int result = FILE_WRITE_NOW;
+    piece->taken = 0;
+    if (stable == NFS_UNSTABLE && file_behind_writes(open) && !piece->only_extends)
+        result = file_behind_write(open, piece, offset);
+    if (result == FILE_WRITE_NOW)
+        return write_now(open, piece, offset, stable);
+    if (result == 0)
+        note_written(open, offset, piece->length, 0);
     return result != 0 ? result : (ssize_t)piece->length;
 }
 
