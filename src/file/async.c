@@ -98,7 +98,8 @@ static bool settle_write(struct file_request *request, struct endings *endings)
     if (file_write_settle(&request->write, &request->call, &endings->of[endings->count]) != 0)
         return false;
     endings->count++;
-    file_write_counted(request->open, &request->write);
+    file_write_counted(request->open, (uint64_t)request->offset, request->length,
+                       request->write.ns);
     request->result = (ssize_t)request->length;
     return true;
 }

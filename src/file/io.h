@@ -33,8 +33,6 @@ static inline ssize_t file_posix_error(ssize_t result)
     }
 }
 
-/* The ledger cannot note a write, not even without its data: the file must go to the kernel. */
-enum { FILE_NO_ROOM = -EXFULL };
 extern const char file_no_room[];
 /* Results for which the kernel makes the whole call again. */
 static inline bool file_is_for_kernel(ssize_t result)
@@ -120,12 +118,12 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *t
  */
 int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
                         enum nfs_stable *stable, bool wait);
-/* The end of one that the program waits for: in the ledger, and if it went well in the statistics,
- * and for the close. Returns its length, or `result`, if that is an error. */
+/* The end of one that the program waits for, in the ledger and if it went well as below. Returns
+ * its length, or `result`, if that is an error. */
 ssize_t file_write_end(struct file_open *open, struct file_write *write, int result,
                        struct ledger_ending *ending);
-/* One that went well, but for the ledger. */
-void file_write_counted(struct file_open *open, const struct file_write *write);
+/* What the statistics and the close of an open file know of a write that went well. */
+void file_write_counted(struct file_open *open, uint64_t offset, size_t length, uint64_t ns);
 /* After a write that went well: COMMITs the file if much of it waits for that, and nobody else
  * would; drops the kernel's pages of what is on stable storage. */
 void file_written(struct file_open *open, int fd, enum nfs_stable stable);

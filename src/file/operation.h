@@ -39,9 +39,11 @@ static inline struct ledger_beginning file_write_beginning(struct file_write *wr
                                      .write = &write->announced};
 }
 
-/* Results that are no errors. */
-enum file_write_verdict {
-    FILE_WRITE_TROUBLED = 1 /* one answer does not settle it: file_write_alone() */
+/* What a write may come to, beside -errno and the verdicts of the ledger. */
+enum file_verdict {
+    FILE_NO_ROOM = FILE_KERNEL - 1, /* the ledger cannot note it, not even without its data: the
+                                       file must go to the kernel */
+    FILE_WRITE_TROUBLED = 1         /* one answer does not settle it: file_write_alone() */
 };
 
 /* Does one call take all of it? */

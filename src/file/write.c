@@ -44,37 +44,26 @@ static void piece_cut(struct file_piece *piece, struct iovec own[RPC_VECTORS_MAX
     piece->length = length;
 }
 
-/* As ledger_write_start(), with what is dirty there sent first. */
-static int start(struct file_open *open, const struct ledger_beginning *beginning, bool wait)
-{
-    int result;
-    while ((result = ledger_write_start(&open->inode->entry, beginning, wait)) ==
-           LEDGER_WRITE_BEHIND) {
-        result = file_flush_range(open->inode, open->auth, beginning->offset,
-                                  beginning->offset + beginning->length);
-        if (result != 0)
-            return result;
-    }
-    return result;
-}
-
 int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
                         enum nfs_stable *stable, bool wait)
 {
-    for (int attempt = 0;; attempt++) {
+    for (int attempt = 0;;) {
         beginning->keep = *stable == NFS_UNSTABLE;
-        int result = start(open, beginning, wait);
+        int result = ledger_write_start(&open->inode->entry, beginning, wait);
+        if (result == LEDGER_IS_DIRTY &&
+            (result = file_flush_range(open->inode, open->auth, beginning->offset,
+                                       beginning->offset + beginning->length)) == 0)
+            continue;
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
-        if (attempt == 1)
+        if (attempt++ == 1)
             *stable = NFS_FILE_SYNC;
         else
             file_commit_for_room(open->inode, open->auth);
     }
 }
 
-/* What the statistics and the close of an open file know of a write that went well. */
-static void note_written(struct file_open *open, uint64_t offset, size_t length, uint64_t ns)
+void file_write_counted(struct file_open *open, uint64_t offset, size_t length, uint64_t ns)
 {
     file_inode_note_written(open->inode);
     stats_file_written(open->stats, length, ns);
@@ -82,16 +71,11 @@ static void note_written(struct file_open *open, uint64_t offset, size_t length,
         stats_set(&open->stats->size, offset + length);
 }
 
-void file_write_counted(struct file_open *open, const struct file_write *write)
-{
-    note_written(open, write->announced.offset, write->announced.length, write->ns);
-}
-
 ssize_t file_write_end(struct file_open *open, struct file_write *write, int result,
                        struct ledger_ending *ending)
 {
     if (result == 0)
-        file_write_counted(open, write);
+        file_write_counted(open, write->announced.offset, write->announced.length, write->ns);
     ledger_writes_end(ending, 1);
     return result != 0 ? result : (ssize_t)write->announced.length;
 }
@@ -137,14 +121,14 @@ static ssize_t write_now(struct file_open *open, struct file_piece *piece, uint6
 static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uint64_t offset,
                            enum nfs_stable stable)
 {
-    int result = FILE_WRITE_NOW;
+    int result = LEDGER_WRITE_NOW;
     piece->taken = 0;
     if (stable == NFS_UNSTABLE && file_behind_writes(open) && !piece->only_extends)
         result = file_behind_write(open, piece, offset);
-    if (result == FILE_WRITE_NOW)
+    if (result == LEDGER_WRITE_NOW)
         return write_now(open, piece, offset, stable);
     if (result == 0)
-        note_written(open, offset, piece->length, 0);
+        file_write_counted(open, offset, piece->length, 0);
     return result != 0 ? result : (ssize_t)piece->length;
 }
 
