@@ -3,19 +3,10 @@
 #include "file/getattr.h"
 #include "file/pages.h"
 
-/* The bytes that are sent: what may have to be sent again is in the ledger. */
-static inline struct nfs_data data_of(const struct file_write *write, struct iovec *kept)
+void file_write_begin(const struct file_write *write, struct iovec kept[LEDGER_WRITE_VECTORS],
+                      struct rpc_call *call)
 {
-    const struct ledger_write *announced = &write->announced;
-    if (!announced->kept)
-        return (struct nfs_data){write->vectors, write->count, announced->length, 0};
-    int count = ledger_write_data(announced, 0, announced->length, kept);
-    return (struct nfs_data){kept, count, announced->length, 0};
-}
-
-void file_write_begin(const struct file_write *write, struct iovec *kept, struct rpc_call *call)
-{
-    const struct nfs_data data = data_of(write, kept);
+    const struct nfs_data data = file_write_data(write, kept);
     nfs_write_begin(call, &write->to->client, write->to->use.fh, write->announced.offset, &data,
                     write->stable);
 }
@@ -99,7 +90,7 @@ __attribute__((noinline)) int file_write_alone(struct file_write *write,
 {
     struct file_target *to = write->to;
     struct iovec kept[LEDGER_WRITE_VECTORS];
-    const struct nfs_data data = data_of(write, kept);
+    const struct nfs_data data = file_write_data(write, kept);
     struct nfs_transfer transfer;
     int result;
     do {

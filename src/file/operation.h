@@ -1,14 +1,9 @@
 /*
- * One WRITE, from its announcement in the ledger to its end there. Three parts of this room make
- * them: write.c what the program waits for; submit.c and async.c what is asynchronous; runs.c what
- * the ledger has, as it was written behind or lost. They differ in how a write is acquired, and in
- * what it means that it failed. The rest is the same:
- *
- *   acquired            it is announced; its stability and epoch are known
- *   file_write_begin    makes its call, to be sent alone or with others
- *   file_write_settle   judges the answer. Never waits
- *   file_write_alone    does what one call cannot do, in a thread that may wait
- *   ledger_writes_end   with the ending that the last two make
+ * One WRITE: it is announced in the ledger, begun (its call is made, to be sent alone or with
+ * others), settled by the answer, or carried out alone where one call does not do, and ended in the
+ * ledger. Three make them: write.c what the program waits for, submit.c what is asynchronous,
+ * runs.c what the ledger has. They differ in how a write is acquired, and in what it means that it
+ * failed.
  */
 #ifndef FILE_OPERATION_H
 #define FILE_OPERATION_H
@@ -46,14 +41,26 @@ enum file_verdict {
     FILE_WRITE_TROUBLED = 1         /* one answer does not settle it: file_write_alone() */
 };
 
+/* The bytes that are sent: what may have to be sent again is in the ledger. */
+static inline struct nfs_data file_write_data(const struct file_write *write,
+                                              struct iovec kept[LEDGER_WRITE_VECTORS])
+{
+    const struct ledger_write *announced = &write->announced;
+    if (!announced->kept)
+        return (struct nfs_data){write->vectors, write->count, announced->length, 0};
+    int count = ledger_write_data(announced, 0, announced->length, kept);
+    return (struct nfs_data){kept, count, announced->length, 0};
+}
+
 /* Does one call take all of it? */
 static inline bool file_write_fits(const struct file_write *write)
 {
     return write->announced.length <= write->to->client.write_max;
 }
 
-/* Makes its call. `kept`, LEDGER_WRITE_VECTORS of them, is for that as long as the call. */
-void file_write_begin(const struct file_write *write, struct iovec *kept, struct rpc_call *call);
+/* Makes its call, which uses `kept`. */
+void file_write_begin(const struct file_write *write, struct iovec kept[LEDGER_WRITE_VECTORS],
+                      struct rpc_call *call);
 /* The call is over. 0 and the ending; FILE_WRITE_TROUBLED; or -errno and an ending FAILED. */
 int file_write_settle(struct file_write *write, const struct rpc_call *call,
                       struct ledger_ending *ending);

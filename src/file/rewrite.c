@@ -58,13 +58,9 @@ static int look(struct committing *c, enum ledger_change *change, int64_t *chang
     struct ledger_attributes now;
     struct nfs_attr attr;
     uint64_t epoch;
-    int result;
-    do {
-        epoch = ledger_file_asking(c->to.entry);
-        result = nfs_getattr(&c->to.client, c->to.use.fh, &attr);
-    } while (file_target_again(&c->to, result));
+    int result = file_strays_ask(c, &epoch, &attr);
     if (result != 0)
-        return result == -EAGAIN ? -EIO : result;
+        return result;
     file_attributes_convert(&attr, &now);
     *changed = ledger_nanoseconds(&now.mtime);
     *change = ledger_file_changed_by_other(c->to.entry, epoch, &now);

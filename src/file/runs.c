@@ -101,10 +101,12 @@ static void wait_for_oldest(const struct file_runs *source, const struct window 
                             sys_now_ns() + PATIENCE_MS * UINT64_C(1000000));
 }
 
-static void send_many(struct file_runs *source, struct file_run *first, struct file_run *second)
+/* Not inlined: a single run, which may be sent in a handler of a signal, needs less of its stack.
+ */
+__attribute__((noinline)) static void send_many(struct file_runs *source, struct file_run *first,
+                                                struct file_run *second)
 {
-    /* Not on the stack, which may be a small one; nor from the heap, as a handler of a signal may
-     * have interrupted malloc(). */
+    /* Nor on the stack; nor from the heap, as the handler may have interrupted malloc(). */
     struct window window = {.ways = sys_mmap(NULL, FILE_RUNS * sizeof(*window.ways),
                                              PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                                              -1, 0)};

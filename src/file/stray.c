@@ -20,8 +20,7 @@
 
 enum { ASK_MS = 20, ATTEMPTS = 8 };
 
-/* What the server says of the file, asked at *epoch. 0 or -errno. */
-static int ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now)
+int file_strays_ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now)
 {
     int result;
     do {
@@ -43,7 +42,7 @@ static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr 
          */
         ledger_process_sweep(0);
         uint64_t asked_ns = sys_now_ns();
-        int result = ask(c, &epoch, told);
+        int result = file_strays_ask(c, &epoch, told);
         if (result != 0)
             return result;
         file_attributes_convert(told, &now);
@@ -162,13 +161,10 @@ __attribute__((noinline)) static int send_one(struct committing *c, struct file_
                                               struct nfs_attr *expected)
 {
     const struct ledger_write *announced = &write->announced;
-    struct iovec vectors[LEDGER_WRITE_VECTORS];
+    struct iovec kept[LEDGER_WRITE_VECTORS];
     struct nfs_transfer transfer;
     struct ledger_ending ending;
-    const struct nfs_data data = {.vectors = vectors,
-                                  .count =
-                                      ledger_write_data(announced, 0, announced->length, vectors),
-                                  .length = announced->length};
+    const struct nfs_data data = file_write_data(write, kept);
     const struct nfs_time ctime = expected->ctime;
     write->epoch = ledger_file_asking(c->to.entry);
     int result =

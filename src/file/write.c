@@ -19,8 +19,7 @@
  * WRITE: when it fails nothing behind it was written. */
 static size_t longest_piece(const struct file_open *open, bool appends)
 {
-    uint32_t most = file_mount_client(open->inode->mount, open->auth).write_max;
-    return appends && most < LEDGER_WRITE_MAX ? most : LEDGER_WRITE_MAX;
+    return appends ? file_longest_write(open->inode->mount) : LEDGER_WRITE_MAX;
 }
 
 /* The piece of `all` that begins at `from`, `length` bytes at most. */
