@@ -29,33 +29,31 @@ struct look {
 static bool commit(struct committing *c, uint64_t *verifier)
 {
     const struct ledger_commit unnoted = {0};
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
     uint64_t sent_ns;
     bool repeated;
     int result;
     do {
         sent_ns = sys_now_ns();
-        result = nfs_commit(&client, c->use.fh, 0, 0, verifier, &repeated);
-    } while (file_commit_again(c, result));
+        result = nfs_commit(&c->to.client, c->to.use.fh, 0, 0, verifier, &repeated);
+    } while (file_target_again(&c->to, result));
     if (result == 0)
-        file_server_saw(c->mount->server, *verifier, sent_ns, 0);
+        file_server_saw(c->to.mount->server, *verifier, sent_ns, 0);
     /* It may have been told an error that no other COMMIT is told again. */
     if (result != 0 || repeated)
-        ledger_commit_failed(c->entry, &unnoted);
+        ledger_commit_failed(c->to.entry, &unnoted);
     return result == 0 && !repeated;
 }
 
 static bool is_at_server(struct committing *c, const struct ledger_stray *stray, uint8_t *bytes)
 {
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
     uint8_t *theirs = bytes + LEDGER_STRAY_MAX;
     const struct nfs_data data = {
         .vectors = &(struct iovec){theirs, stray->length}, .count = 1, .length = stray->length};
     struct nfs_transfer transfer;
     int result;
     do
-        result = nfs_read(&client, c->use.fh, stray->offset, &data, &transfer);
-    while (file_commit_again(c, result));
+        result = nfs_read(&c->to.client, c->to.use.fh, stray->offset, &data, &transfer);
+    while (file_target_again(&c->to, result));
     return result == 0 && transfer.length == stray->length &&
            memcmp(theirs, bytes, stray->length) == 0;
 }
@@ -65,11 +63,11 @@ static void look(struct look *look)
     struct ledger_stray stray;
     uint64_t from = 0;
     look->found = look->late = false;
-    while ((stray = ledger_file_stray(look->c->entry, look->mark, look->sent, from, look->bytes))
+    while ((stray = ledger_file_stray(look->c->to.entry, look->mark, look->sent, from, look->bytes))
                .length > 0) {
         bool arrived =
             is_at_server(look->c, &stray, look->bytes) &&
-            ledger_file_stray_arrived(look->c->entry, look->mark, look->sent, stray.offset);
+            ledger_file_stray_arrived(look->c->to.entry, look->mark, look->sent, stray.offset);
         look->found = look->found || arrived;
         look->late = look->late || (!arrived && stray.late);
         from = stray.offset + stray.length;
@@ -87,7 +85,7 @@ static bool look_and_drop(struct look *at)
         return true;
     if (!commit(at->c, &after) || after != before)
         return false;
-    ledger_file_drop_arrived(at->c->entry, at->mark, at->sent);
+    ledger_file_drop_arrived(at->c->to.entry, at->mark, at->sent);
     return true;
 }
 
@@ -97,7 +95,7 @@ uint64_t file_strays_not_arrived(struct committing *c, enum ledger_stray_set set
     int pause_ms = PAUSE_LEAST_MS, restarts = 0;
     struct look at = {
         .c = c, .sent = set == LEDGER_STRAYS_SENT, .bytes = sys_alloc(2 * LEDGER_STRAY_MAX)};
-    while (at.bytes && (at.mark = ledger_file_mark_strays(c->entry, set)) != 0) {
+    while (at.bytes && (at.mark = ledger_file_mark_strays(c->to.entry, set)) != 0) {
         bool vouched = look_and_drop(&at);
         if (vouched ? !at.late || sys_now_ns() > until_ns : ++restarts == RESTARTS)
             break;
@@ -105,5 +103,5 @@ uint64_t file_strays_not_arrived(struct committing *c, enum ledger_stray_set set
         pause_ms = pause_ms < PAUSE_MOST_MS ? 2 * pause_ms : pause_ms;
     }
     sys_free(at.bytes);
-    return ledger_file_mark_strays(c->entry, set);
+    return ledger_file_mark_strays(c->to.entry, set);
 }

@@ -93,19 +93,13 @@ static void endings_flush(struct endings *endings)
 
 static bool settle_write(struct file_request *request, struct endings *endings)
 {
-    struct nfs_transfer transfer;
-    bool answered = request->call.error != -ENETDOWN;
-    int result = answered ? nfs_write_end(&request->call, request->stable, &transfer) : -ENETDOWN;
-    /* Also for trouble(): what is sent again then may be carried out twice. */
-    request->write.unsettled = request->call.unsettled;
-    request->write.doubtful =
-        file_write_is_doubtful(request->stable, result, answered && transfer.repeated);
-    if (result != 0 || transfer.length < request->length)
-        return false;
     if (endings->count == ENDINGS)
         endings_flush(endings);
-    file_write_judge(request->open, &request->write, &transfer, request->call.sent_ns,
-                     request->epoch, &endings->of[endings->count++]);
+    if (file_write_settle(&request->write, &request->call, &endings->of[endings->count]) != 0)
+        return false;
+    endings->count++;
+    file_write_counted(request->open, (uint64_t)request->offset, request->length,
+                       request->write.ns);
     request->result = (ssize_t)request->length;
     return true;
 }
@@ -167,15 +161,9 @@ void file_requests_answered(struct rpc_call *call)
 
 static ssize_t write_again(struct file_request *request)
 {
-    struct file_open *open = request->open;
-    struct nfs_transfer transfer;
-    const struct iovec *vectors = request->write.kept ? request->kept : request->vectors;
-    int count = request->write.kept ? request->kept_count : request->count;
-    uint64_t asked_ns = sys_now_ns();
-    int result = file_write_send(open, &request->write, vectors, count, request->stable, &transfer);
-    result =
-        file_write_conclude(open, &request->write, result, &transfer, asked_ns, request->epoch);
-    return result != 0 ? result : (ssize_t)request->length;
+    struct ledger_ending ending;
+    int result = file_write_alone(&request->write, &ending);
+    return file_write_end(request->open, &request->write, result, &ending);
 }
 
 /* A call that the server may know is sent once more as it is: so it is carried out once, and no

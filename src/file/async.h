@@ -12,10 +12,7 @@
 #define FILE_ASYNC_H
 
 #include "file/file.h"
-#include "file/inode.h"
-#include "ledger/writes.h"
-#include "nfs/nfs.h"
-#include "rpc/rpc.h"
+#include "file/operation.h"
 
 enum file_operation {
     FILE_READ,
@@ -58,10 +55,9 @@ struct file_request {
     struct file_lane *lane;
     size_t length;
     const char *stranded; /* why its file is to be handed over, and it to the kernel; NULL: not */
-    enum nfs_stable stable;
-    uint64_t epoch, replays;
-    struct ledger_write write;
-    int kept_count;
+    uint64_t epoch, replays; /* of a read */
+    struct file_target to;   /* of a write */
+    struct file_write write;
     struct iovec kept[LEDGER_WRITE_VECTORS]; /* the data in the ledger */
     struct rpc_call call;
 };

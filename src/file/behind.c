@@ -280,15 +280,15 @@ int file_behind_write(struct file_open *open, const struct file_piece *piece, ui
     bool wait = false;
     int result = 0;
     if (!user)
-        return FILE_WRITE_NOW;
+        return LEDGER_WRITE_NOW;
     if (ledger_file_dirty(&inode->entry) + piece->length > most)
         result = make_room(open);
     if (result < 0 && result != -EAGAIN)
-        return FILE_WRITE_NOW; /* the program shall hear of it */
+        return LEDGER_WRITE_NOW; /* the program shall hear of it */
     while ((result = ledger_write_behind(&inode->entry, &beginning, wait, &dirty)) == -EAGAIN)
         wait = !file_upper.help(NULL);
-    if (result == -ENOSPC || result == LEDGER_WRITE_NOW)
-        return FILE_WRITE_NOW;
+    if (result == -ENOSPC)
+        return LEDGER_WRITE_NOW;
     if (result != 0)
         return result;
     atomic_store_explicit(&inode->behind_auth, open->auth, memory_order_relaxed);

@@ -8,14 +8,12 @@
 
 #include "file/inode.h"
 
-/* What file_behind_write() does not do: the write must go out now. */
-enum { FILE_WRITE_NOW = 1 };
-
 /* May this process write behind, to an open file with these flags? */
 bool file_behind_allows(int access, int flags);
 /* Does it, as things are? */
 bool file_behind_writes(const struct file_open *open);
-/* A piece of a write, not longer than LEDGER_WRITE_MAX. 0, FILE_WRITE_NOW, or -errno. */
+/* A piece of a write, not longer than LEDGER_WRITE_MAX. 0; LEDGER_WRITE_NOW, whatever
+ * the reason; or -errno. */
 struct file_piece;
 int file_behind_write(struct file_open *open, const struct file_piece *piece, uint64_t offset);
 

@@ -23,16 +23,16 @@ _Atomic bool file_finishing;
 static void gone(struct committing *c)
 {
     static _Atomic bool said;
-    if (!file_is_removed(c->mount, c->auth, c->entry, c->inode)) {
+    if (!file_is_removed(c->to.mount, c->to.client.auth, c->to.entry, c->to.inode)) {
         if (!atomic_exchange(&said, true))
             log_error(
                 "%s: server %s gave its files new handles, and %llu bytes of one that are not "
                 "committed wait for a process that opens it by name",
-                c->path, c->mount->server->conf->name,
-                (unsigned long long)ledger_file_uncommitted(c->entry));
+                c->path, c->to.mount->server->conf->name,
+                (unsigned long long)ledger_file_uncommitted(c->to.entry));
         return;
     }
-    uint64_t lost = ledger_file_forget(c->entry, false);
+    uint64_t lost = ledger_file_forget(c->to.entry, false);
     if (lost > 0)
         log_notice("%s: removed on the server with %llu bytes not committed", c->path,
                    (unsigned long long)lost);
@@ -44,36 +44,35 @@ static void gone(struct committing *c)
  */
 static int commit_once(struct committing *c)
 {
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
     struct ledger_commit commit;
     uint64_t verifier, sent_ns;
     bool repeated;
     int result;
-    if (!ledger_commit_begin(c->entry, &commit))
+    if (!ledger_commit_begin(c->to.entry, &commit))
         return 0;
     do {
         sent_ns = sys_now_ns();
-        result = nfs_commit(&client, c->use.fh, 0, 0, &verifier, &repeated);
-    } while (file_commit_again(c, result));
+        result = nfs_commit(&c->to.client, c->to.use.fh, 0, 0, &verifier, &repeated);
+    } while (file_target_again(&c->to, result));
     if (result == -ESTALE)
         gone(c);
     if (result != 0 || repeated)
-        ledger_commit_failed(c->entry, &commit);
+        ledger_commit_failed(c->to.entry, &commit);
     if (result != 0)
         return result == -EAGAIN ? -EIO : result;
-    file_server_saw(c->mount->server, verifier, sent_ns, 0);
-    if (ledger_file_to_disk(c->entry))
+    file_server_saw(c->to.mount->server, verifier, sent_ns, 0);
+    if (ledger_file_to_disk(c->to.entry))
         file_upper.attend_all();
-    uint64_t lost = ledger_commit_end(c->entry, &commit, verifier);
+    uint64_t lost = ledger_commit_end(c->to.entry, &commit, verifier);
     if (lost == 0)
         return commit.again ? -EAGAIN : 0;
-    bool restarted = ledger_file_verifier_differs(c->entry, verifier);
+    bool restarted = ledger_file_verifier_differs(c->to.entry, verifier);
     if (restarted)
         stats_add(&stats_own->counters.verifier_changes, 1);
     bool say = file_commit_may_say(c, "rewrite");
     if (say && restarted)
         log_warning("%s: server %s restarted before it committed %llu bytes; writing them again",
-                    c->path, c->mount->server->conf->name, (unsigned long long)lost);
+                    c->path, c->to.mount->server->conf->name, (unsigned long long)lost);
     else if (say)
         log_notice("%s: what came of a COMMIT of %llu bytes is not known; writing them again",
                    c->path, (unsigned long long)lost);
@@ -87,7 +86,7 @@ static int commit_once(struct committing *c)
 /* What was acknowledged before the call is on stable storage. -ENONET: nobody can be asked. */
 static int commit_acknowledged(struct committing *c)
 {
-    struct net_server *net = c->mount->server->net;
+    struct net_server *net = c->to.mount->server->net;
     unsigned reconnects = atomic_load(&net->reconnects);
     int result = net_server_is_abroad(net) ? -ENONET : -EAGAIN;
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++) {
@@ -147,14 +146,14 @@ static int commit_for_kernel(struct committing *c)
     int result = 0, awaited = -ETIMEDOUT;
     for (int i = 0; i < AWAITS_MAX && awaited != 0 && result == 0; i++) {
         file_upper.attend_all(); /* what is in flight may be of this process */
-        awaited = ledger_file_await_writes(c->entry);
-        if (ledger_file_uncommitted(c->entry) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
+        awaited = ledger_file_await_writes(c->to.entry);
+        if (ledger_file_uncommitted(c->to.entry) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
             result = commit(c);
     }
     if (awaited != 0)
         log_warning("%s: handed to the kernel while another process writes it", c->path);
     if (result == 0)
-        ledger_world_arrived(c->entry);
+        ledger_world_arrived(c->to.entry);
     return result;
 }
 

@@ -13,17 +13,7 @@ enum { SAY_EVERY_S = 60 };
 
 struct committing file_committing_of(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    return (struct committing){.mount = inode->mount,
-                               .auth = auth,
-                               .inode = inode,
-                               .use = file_inode_use(inode),
-                               .entry = &inode->entry,
-                               .path = inode->path};
-}
-
-bool file_commit_again(struct committing *c, int result)
-{
-    return result == -ESTALE && c->inode && file_inode_renew(c->inode, c->auth, &c->use);
+    return (struct committing){.to = file_target_of(inode, auth), .path = inode->path};
 }
 
 struct nfs_fh file_handle_of(const struct ledger_file_key *key)
@@ -36,17 +26,18 @@ struct nfs_fh file_handle_of(const struct ledger_file_key *key)
 struct committing file_committing_entry(struct file_mount *mount, const struct rpc_auth *auth,
                                         const struct nfs_fh *fh, struct ledger_file *file)
 {
-    return (struct committing){.mount = mount,
-                               .auth = file_vouch_of_writer(file, auth),
-                               .use = {.fh = fh},
-                               .entry = file,
-                               .path = mount->path};
+    return (struct committing){
+        .to = {.mount = mount,
+               .client = file_mount_client(mount, file_vouch_of_writer(file, auth)),
+               .use = {.fh = fh},
+               .entry = file},
+        .path = mount->path};
 }
 
 bool file_commit_may_say(const struct committing *c, const char *what)
 {
     char subject[1024];
-    snprintf(subject, sizeof(subject), "%s %.300s %.600s", what, c->mount->server->conf->name,
+    snprintf(subject, sizeof(subject), "%s %.300s %.600s", what, c->to.mount->server->conf->name,
              c->path);
     return run_may_say(subject, SAY_EVERY_S);
 }
@@ -54,7 +45,7 @@ bool file_commit_may_say(const struct committing *c, const char *what)
 void file_commit_say_no_end(struct committing *c, unsigned reconnects)
 {
     static _Atomic bool said;
-    const struct file_server *server = c->mount->server;
+    const struct file_server *server = c->to.mount->server;
     if (reconnects > 0 && file_commit_may_say(c, "restarts"))
         log_warning("server %s: it restarts again and again: connections ended %u times while %s "
                     "was committed, which took as many attempts",

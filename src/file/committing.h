@@ -9,11 +9,7 @@
 
 /* What data is made safe of, and what is learned meanwhile. In the caller's memory. */
 struct committing {
-    struct file_mount *mount;
-    const struct rpc_auth *auth;
-    struct file_inode *inode; /* NULL: this process has none; the handle is all that is known */
-    struct file_handle_use use;
-    struct ledger_file *entry;
+    struct file_target to;
     const char *path;
     enum nfs_stable stable; /* how what was lost is written again */
     uint64_t rewritten;     /* bytes */
@@ -35,13 +31,10 @@ static inline size_t file_longest_write(const struct file_mount *mount)
  * this process did. */
 static inline void file_commit_as_writer(struct committing *c)
 {
-    const struct rpc_auth *writer = c->inode ? atomic_load(&c->inode->behind_auth) : NULL;
+    const struct rpc_auth *writer = c->to.inode ? atomic_load(&c->to.inode->behind_auth) : NULL;
     if (writer)
-        c->auth = writer;
+        c->to.client.auth = writer;
 }
-
-/* After a call with c->use.fh: shall it be made again, with another handle? */
-bool file_commit_again(struct committing *c, int result);
 
 /* What a WRITE came to: is it said of this data, and for good? All else may go well another time,
  * or for another process: a credential that may not write, a disk that fails, an answer that makes

@@ -35,7 +35,7 @@ static inline ssize_t file_posix_error(ssize_t result)
 }
 
 /* The ledger cannot note a write, not even without its data: the file must go to the kernel. */
-enum { FILE_NO_ROOM = -EXFULL };
+enum { FILE_NO_ROOM = FILE_KERNEL - 1 };
 extern const char file_no_room[];
 /* Results for which the kernel makes the whole call again. */
 static inline bool file_is_for_kernel(ssize_t result)

@@ -41,14 +41,17 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
     struct flushing *flushing = (struct flushing *)runs;
     if (flushing->stuck)
         return flushing->result; /* it would be sent again and again */
+    run->write.to = &runs->c->to;
     run->quiet.generation = 0;
     flushing->sending.quiet = &run->quiet;
-    int result = ledger_dirty_take(runs->c->entry, &flushing->sending, wait, &run->write);
+    int result =
+        ledger_dirty_take(runs->c->to.entry, &flushing->sending, wait, &run->write.announced);
     if (result == 1 && !flushing->sends) {
         flushing->sends = true;
-        flushing->fd = file_pages_sending(runs->c->inode);
+        flushing->fd = file_pages_sending(runs->c->to.inode);
     }
-    run->stable = flushing->sending.syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
+    run->write.stable =
+        flushing->sending.syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
     return result;
 }
 
@@ -57,31 +60,31 @@ static void lose(struct committing *c, const struct ledger_write *write, int err
     if (file_commit_may_say(c, "refused"))
         log_error("%s: server %s refuses %llu bytes at offset %llu that were written, and are "
                   "lost: %s; the next fsync or close says so",
-                  c->path, c->mount->server->conf->name, (unsigned long long)write->length,
+                  c->path, c->to.mount->server->conf->name, (unsigned long long)write->length,
                   (unsigned long long)write->offset, strerrordesc_np(error));
 }
 
-static void end_badly(struct flushing *flushing, struct file_run *run)
+static void end_badly(struct flushing *flushing, struct file_run *run, int result,
+                      struct ledger_ending *ending)
 {
-    int error = run->result == -EAGAIN   ? -ETIMEDOUT
-                : run->result == -ENONET ? -ENONET /* others can send it */
-                                         : (int)file_posix_error(run->result);
-    bool refused = file_commit_is_refusal(run->result);
-    bool one = run->write.record_count == 1 &&
-               (run->write.length <= LEDGER_CHUNK || flushing->sending.most == 1);
-    struct ledger_ending ending = {.file = flushing->runs.c->entry,
-                                   .write = &run->write,
-                                   .outcome =
-                                       refused && one ? LEDGER_WRITE_LOST : LEDGER_WRITE_FAILED,
-                                   .error = -error};
-    if (refused && one)
-        lose(flushing->runs.c, &run->write, -error);
-    ledger_writes_end(&ending, 1);
+    const struct ledger_write *write = &run->write.announced;
+    int error = result == -EAGAIN   ? -ETIMEDOUT
+                : result == -ENONET ? -ENONET /* others can send it */
+                                    : (int)file_posix_error(result);
+    bool refused = file_commit_is_refusal(result);
+    bool one =
+        write->record_count == 1 && (write->length <= LEDGER_CHUNK || flushing->sending.most == 1);
+    if (refused && one) {
+        ending->outcome = LEDGER_WRITE_LOST;
+        ending->error = -error;
+        lose(flushing->runs.c, write, -error);
+    }
+    ledger_writes_end(ending, 1);
     if (refused && !one) {
         flushing->sending.most = 1; /* some of its chunks may be taken: one by one */
         return;
     }
-    if (!refused && run->stable == NFS_FILE_SYNC) {
+    if (!refused && run->write.stable == NFS_FILE_SYNC) {
         flushing->sending.syncs = false; /* a server that cannot do that does without */
         return;
     }
@@ -90,31 +93,28 @@ static void end_badly(struct flushing *flushing, struct file_run *run)
         flushing->result = error;
 }
 
-static void end(struct file_runs *runs, struct file_run *run)
+static void end(struct file_runs *runs, struct file_run *run, int result,
+                struct ledger_ending *ending)
 {
     struct flushing *flushing = (struct flushing *)runs;
-    struct ledger_ending ending = {
-        .file = runs->c->entry, .write = &run->write, .epoch = run->epoch};
-    flushing->stored = false;
-    if (run->result != 0) {
-        end_badly(flushing, run);
+    const struct ledger_write *write = &run->write.announced;
+    flushing->stored = result == 0 && run->write.stable == NFS_FILE_SYNC;
+    if (result != 0) {
+        end_badly(flushing, run, result, ending);
         return;
     }
-    file_write_ending(runs->c->mount->server, runs->c->inode, &run->transfer, run->asked_ns,
-                      &ending);
-    flushing->stored = run->stable == NFS_FILE_SYNC;
     stats_add(&stats_own->counters.gathered_writes, 1);
-    stats_add(&stats_own->counters.gathered_bytes, run->write.length);
-    file_cache_wrote(runs->c->entry, &run->write, &run->quiet); /* while the bytes are there */
-    ledger_writes_end(&ending, 1);
+    stats_add(&stats_own->counters.gathered_bytes, write->length);
+    file_cache_wrote(runs->c->to.entry, write, &run->quiet); /* while the bytes are there */
+    ledger_writes_end(ending, 1);
 }
 
 static void prepare(struct flushing *flushing, struct committing *c)
 {
     file_commit_as_writer(c);
-    *flushing =
-        (struct flushing){.runs = {.c = c, .next = next_dirty, .end = end, .bytes = SOME_BYTES},
-                          .sending = ledger_dirty_now(c->entry, file_longest_write(c->mount))};
+    *flushing = (struct flushing){
+        .runs = {.c = c, .next = next_dirty, .end = end, .bytes = SOME_BYTES},
+        .sending = ledger_dirty_now(c->to.entry, file_longest_write(c->to.mount))};
 }
 
 /* ---- flushing ---- */
@@ -125,9 +125,9 @@ static void say_forbidden(struct committing *c, int error)
     if (file_commit_may_say(c, "forbidden"))
         log_error("%s: server %s refuses %llu bytes that a killed process wrote to the file with "
                   "inode %llu: %s; they stay in shared memory, and are sent again",
-                  c->path, c->mount->server->conf->name,
-                  (unsigned long long)ledger_file_dirty(c->entry),
-                  (unsigned long long)c->entry->key.inode, strerrordesc_np(-error));
+                  c->path, c->to.mount->server->conf->name,
+                  (unsigned long long)ledger_file_dirty(c->to.entry),
+                  (unsigned long long)c->to.entry->key.inode, strerrordesc_np(-error));
 }
 
 /* This process may not send it: those who wrote it do. 0, or `result` if they do not. */
@@ -137,9 +137,9 @@ static int await_others(struct committing *c, int result)
         say_forbidden(c, result);
         return result;
     }
-    for (int i = 0; i < OTHERS_MS && ledger_file_dirty(c->entry) > 0; i += 10)
+    for (int i = 0; i < OTHERS_MS && ledger_file_dirty(c->to.entry) > 0; i += 10)
         sys_nanosleep_ms(10);
-    return ledger_file_dirty(c->entry) > 0 ? result : 0;
+    return ledger_file_dirty(c->to.entry) > 0 ? result : 0;
 }
 
 /* What file_runs_send() does, and what is sent can be seen without the library. */
@@ -157,12 +157,12 @@ static int flush(struct flushing *flushing)
 {
     struct committing *c = flushing->runs.c;
     int next;
-    if (net_server_is_abroad(c->mount->server->net))
+    if (net_server_is_abroad(c->to.mount->server->net))
         return -ENONET; /* nor are those waited for who send some of it */
     do {
         while ((next = send_runs(flushing, true)) > 0)
             ;
-    } while (next == 0 && !flushing->stuck && ledger_file_has_strays(c->entry) &&
+    } while (next == 0 && !flushing->stuck && ledger_file_has_strays(c->to.entry) &&
              (next = file_strays_settle(c)) == 0); /* of who died meanwhile */
     if (flushing->stuck)
         next = flushing->result;
@@ -178,7 +178,7 @@ int file_flush_all(struct committing *c)
     struct flushing flushing;
     int result = file_strays_settle(c);
     c->stored = false;
-    if (result != 0 || !ledger_file_dirty(c->entry))
+    if (result != 0 || !ledger_file_dirty(c->to.entry))
         return result;
     prepare(&flushing, c);
     flushing.sending.syncs = true;

@@ -3,7 +3,7 @@
 #define FILE_IO_H
 
 #include "file/enter.h"
-#include "file/inode.h"
+#include "file/operation.h"
 #include "file/vectors.h"
 
 /* What a read or write with these arguments may do: its length, 0 for nothing, or -errno. */
@@ -73,39 +73,12 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *t
  */
 int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
                         enum nfs_stable *stable, bool wait);
-/* WRITE of all of it, from `vectors`. 0 or -errno. */
-int file_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
-                    int count, enum nfs_stable stable, struct nfs_transfer *transfer);
-/*
- * Servers tell an error of their disk once, to the call that makes them write to it. May a WRITE
- * that was to reach the disk at once have been told one that concerns other data of the file?
- * `repeated`: it was sent more than once.
- */
-static inline bool file_write_is_doubtful(enum nfs_stable stable, int result, bool repeated)
-{
-    bool failed = result != 0 && result != -ESTALE && result != -EAGAIN;
-    return stable != NFS_UNSTABLE && (failed || repeated);
-}
-/* Notes for the end of a write what one of its answers says of older copies, and of that. */
-static inline void file_write_note(struct ledger_write *write, enum nfs_stable stable, int result,
-                                   const struct nfs_transfer *transfer)
-{
-    write->unsettled = write->unsettled || transfer->unsettled;
-    write->doubtful = write->doubtful || file_write_is_doubtful(stable, result, transfer->repeated);
-}
-/* How a write that went well ends in the ledger, by what the server said to a WRITE of `asked_ns`;
- * file, write and epoch of the ending are set before. The kernel's client is told of it, if this
- * process has the file: else `inode` is NULL. Never waits. */
-void file_write_ending(struct file_server *server, struct file_inode *inode,
-                       const struct nfs_transfer *transfer, uint64_t asked_ns,
+/* The end of one that the program waits for, in the ledger and if it went well as below. Returns
+ * its length, or `result`, if that is an error. */
+ssize_t file_write_end(struct file_open *open, struct file_write *write, int result,
                        struct ledger_ending *ending);
-/* The same, for what the program itself waits for. */
-void file_write_judge(struct file_open *open, struct ledger_write *write,
-                      const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
-                      struct ledger_ending *ending);
-/* The same for one that may have failed, and ends it. Returns `result`. */
-int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
-                        const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
+/* What the statistics and the close of an open file know of a write that went well. */
+void file_write_counted(struct file_open *open, uint64_t offset, size_t length, uint64_t ns);
 /* After a write that went well: COMMITs the file if much of it waits for that, and nobody else
  * would; drops the kernel's pages of what is on stable storage. */
 void file_written(struct file_open *open, int fd, enum nfs_stable stable);

@@ -40,7 +40,7 @@ int file_pages_sending(const struct file_inode *inode);
 void file_pages_sent(int fd);
 
 /*
- * Data has reached the server, and nobody waits until the kernel knows. file_write_ending() says
+ * Data has reached the server, and nobody waits until the kernel knows. file_write_judge() says
  * so, by which the answer to each WRITE goes that went well: of the program's own writes, however
  * they were made, of what was written behind, was lost and is written again, or was a stray. Bytes
  * and size are told in a round, about a tenth of a second later, and once more when nothing has

@@ -153,11 +153,6 @@ bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
            file_registry_key(0, 0, mount, &none).root == ledger_file_root(entry);
 }
 
-struct file_handle_use file_inode_use(struct file_inode *inode)
-{
-    return (struct file_handle_use){.fh = atomic_load(&inode->fh)};
-}
-
 bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
                       struct file_handle_use *use)
 {

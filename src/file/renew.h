@@ -15,7 +15,10 @@ struct file_handle_use {
     const struct nfs_fh *fh; /* good as long as the inode is */
     unsigned renewals;
 };
-struct file_handle_use file_inode_use(struct file_inode *inode);
+static inline struct file_handle_use file_inode_use(struct file_inode *inode)
+{
+    return (struct file_handle_use){.fh = atomic_load(&inode->fh)};
+}
 
 /*
  * The server says that the handle is stale. True: by name, and by the proof that it still is the
@@ -25,6 +28,27 @@ struct file_handle_use file_inode_use(struct file_inode *inode);
  */
 bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
                       struct file_handle_use *use);
+
+/* A file at its server, and as whom it is asked. */
+struct file_target {
+    struct file_mount *mount;
+    struct nfs_client client;
+    struct file_inode *inode; /* NULL: this process has none; the handle is all that is known */
+    struct file_handle_use use;
+    struct ledger_file *entry;
+};
+static inline struct file_target file_target_of(struct file_inode *inode,
+                                                const struct rpc_auth *auth)
+{
+    return (struct file_target){inode->mount, file_mount_client(inode->mount, auth), inode,
+                                file_inode_use(inode), &inode->entry};
+}
+
+/* After a call with to->use.fh: shall it be made again, with another handle? */
+static inline bool file_target_again(struct file_target *to, int result)
+{
+    return result == -ESTALE && to->inode && file_inode_renew(to->inode, to->client.auth, &to->use);
+}
 
 /*
  * The handle of `entry` is stale for good: is the file gone, so that nobody misses what was written

@@ -28,49 +28,42 @@ struct rewriting {
 static int next_lost(struct file_runs *runs, bool wait, struct file_run *run)
 {
     struct rewriting *rewriting = (struct rewriting *)runs;
-    run->stable = runs->c->stable;
-    return ledger_replay_next(runs->c->entry, rewriting->commit, wait, &run->write);
+    run->write.to = &runs->c->to;
+    run->write.stable = runs->c->stable;
+    return ledger_replay_next(runs->c->to.entry, rewriting->commit, wait, &run->write.announced);
 }
 
-static void end(struct file_runs *runs, struct file_run *run)
+static void end(struct file_runs *runs, struct file_run *run, int result,
+                struct ledger_ending *ending)
 {
     struct rewriting *rewriting = (struct rewriting *)runs;
-    struct committing *c = runs->c;
-    uint64_t offset = run->write.offset, length = run->write.length;
-    if (run->result != 0) {
-        ledger_write_end(c->entry, &run->write, LEDGER_WRITE_FAILED, 0);
-        if (rewriting->bytes == 0) {
-            rewriting->result = run->result;
-            rewriting->offset = offset;
-        }
-        rewriting->bytes += length;
+    uint64_t offset = run->write.announced.offset, length = run->write.announced.length;
+    ledger_writes_end(ending, 1);
+    if (result == 0) {
+        stats_add(&stats_own->counters.rewritten_bytes, length);
+        runs->c->rewritten += length;
         return;
     }
-    struct ledger_ending ending = {.file = c->entry, .write = &run->write, .epoch = run->epoch};
-    file_write_ending(c->mount->server, c->inode, &run->transfer, run->asked_ns, &ending);
-    ledger_writes_end(&ending, 1);
-    stats_add(&stats_own->counters.rewritten_bytes, length);
-    c->rewritten += length;
+    if (rewriting->bytes == 0) {
+        rewriting->result = result;
+        rewriting->offset = offset;
+    }
+    rewriting->bytes += length;
 }
 
 /* Did somebody else change the file since this host wrote it, and when by the server's clock? What
  * was lost may be what he wrote over. 0, or -errno: the server does not tell. */
 static int look(struct committing *c, enum ledger_change *change, int64_t *changed)
 {
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
     struct ledger_attributes now;
     struct nfs_attr attr;
     uint64_t epoch;
-    int result;
-    do {
-        epoch = ledger_file_asking(c->entry);
-        result = nfs_getattr(&client, c->use.fh, &attr);
-    } while (file_commit_again(c, result));
+    int result = file_strays_ask(c, &epoch, &attr);
     if (result != 0)
-        return result == -EAGAIN ? -EIO : result;
+        return result;
     file_attributes_convert(&attr, &now);
     *changed = ledger_nanoseconds(&now.mtime);
-    *change = ledger_file_changed_by_other(c->entry, epoch, &now);
+    *change = ledger_file_changed_by_other(c->to.entry, epoch, &now);
     return 0;
 }
 
@@ -82,13 +75,13 @@ static int look(struct committing *c, enum ledger_change *change, int64_t *chang
 static bool is_proof(struct committing *c, const struct ledger_commit *commit,
                      enum ledger_change change, int64_t changed)
 {
-    if (change != LEDGER_CHANGE_TIME || ledger_world_is_kernel(c->entry) ||
-        file_server_was_up(c->mount->server, commit->verifier, changed, c->entry))
+    if (change != LEDGER_CHANGE_TIME || ledger_world_is_kernel(c->to.entry) ||
+        file_server_was_up(c->to.mount->server, commit->verifier, changed, c->to.entry))
         return true;
     if (file_commit_may_say(c, "changed"))
         log_warning("%s: its time of change is later than this host wrote it: if that was not "
                     "server %s as it recovered, what somebody else wrote is written over now",
-                    c->path, c->mount->server->conf->name);
+                    c->path, c->to.mount->server->conf->name);
     return false;
 }
 
@@ -105,14 +98,14 @@ static int check_conflict(struct committing *c, const struct ledger_commit *comm
         if (result != -ESTALE && file_commit_may_say(c, "unknown"))
             log_error("%s: data that the server lost is not written again before server %s tells "
                       "whether somebody else changed the file: %s",
-                      c->path, c->mount->server->conf->name, strerrordesc_np(-result));
+                      c->path, c->to.mount->server->conf->name, strerrordesc_np(-result));
         return result;
     }
     if (change == LEDGER_CHANGE_NONE || !is_proof(c, commit, change, changed))
         return 0;
-    uint64_t lost = ledger_file_forget(c->entry, true);
-    if (c->inode)
-        atomic_store(&c->inode->loss_due, true);
+    uint64_t lost = ledger_file_forget(c->to.entry, true);
+    if (c->to.inode)
+        atomic_store(&c->to.inode->loss_due, true);
     log_error("%s: %llu bytes that the server lost are not written again, as somebody else changed "
               "the file since: another host, or a process that cannot use the library; fsync fails",
               c->path, (unsigned long long)lost);
@@ -129,7 +122,7 @@ int file_commit_rewrite(struct committing *c, struct ledger_commit *commit)
         return result;
     struct rewriting rewriting = {
         .runs = {.c = c, .next = next_lost, .end = end, .bytes = SIZE_MAX}, .commit = commit};
-    commit->most = file_longest_write(c->mount);
+    commit->most = file_longest_write(c->to.mount);
     int next;
     while ((next = file_runs_send(&rewriting.runs, true)) > 0)
         ;

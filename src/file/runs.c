@@ -1,7 +1,6 @@
 #include "file/runs.h"
 
 #include "file/upper.h"
-#include "file/io.h"
 #include "sys/sys.h"
 
 enum {
@@ -12,76 +11,30 @@ enum {
 /* A run on its way. Large. */
 struct way {
     struct file_run run;
-    int vector_count;
-    struct iovec vectors[LEDGER_WRITE_VECTORS];
+    struct iovec kept[LEDGER_WRITE_VECTORS];
     struct rpc_call call;
 };
-
-/* A record may be longer than what the server takes in one WRITE. */
-static bool fits(const struct committing *c, const struct file_run *run)
-{
-    return run->write.length <= c->mount->write_max;
-}
-
-/* Prepares its call, that leaves after `asked_ns`. */
-static void begin(struct committing *c, struct way *way, uint64_t asked_ns)
-{
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
-    struct file_run *run = &way->run;
-    way->vector_count = ledger_write_data(&run->write, 0, run->write.length, way->vectors);
-    const struct nfs_data data = {
-        .vectors = way->vectors, .count = way->vector_count, .length = run->write.length};
-    run->asked_ns = asked_ns;
-    run->epoch = ledger_file_asking(c->entry);
-    if (fits(c, run))
-        nfs_write_begin(&way->call, &client, c->use.fh, run->write.offset, &data, run->stable);
-}
-
-/* With all that a call may need: short replies, JUKEBOX, another handle. */
-static void send_alone(struct committing *c, struct way *way)
-{
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
-    struct file_run *run = &way->run;
-    const struct nfs_data data = {
-        .vectors = way->vectors, .count = way->vector_count, .length = run->write.length};
-    do {
-        run->asked_ns = sys_now_ns();
-        run->epoch = ledger_file_asking(c->entry);
-        run->result =
-            nfs_write(&client, c->use.fh, run->write.offset, &data, run->stable, &run->transfer);
-        file_write_note(&run->write, run->stable, run->result, &run->transfer);
-    } while (file_commit_again(c, run->result));
-}
 
 /* Waits for the answer. */
 static void finish(struct file_runs *source, struct way *way)
 {
-    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
-    struct file_run *run = &way->run;
-    run->result = -EAGAIN;
-    if (fits(source->c, run)) {
-        nfs_call_wait(&client, (struct rpc_call *[]){&way->call}, 1);
-        run->result = nfs_write_end(&way->call, run->stable, &run->transfer);
-        if (run->result == 0 && run->transfer.length < run->write.length)
-            run->result = -EAGAIN;
-        file_write_note(&run->write, run->stable, run->result, &run->transfer);
+    struct file_write *write = &way->run.write;
+    struct ledger_ending ending;
+    int result = FILE_WRITE_TROUBLED;
+    if (file_write_fits(write)) {
+        nfs_call_wait(&write->to->client, (struct rpc_call *[]){&way->call}, 1);
+        result = file_write_settle(write, &way->call, &ending);
     }
-    if (run->result == -EAGAIN || run->result == -ESTALE)
-        send_alone(source->c, way);
-    source->end(source, run);
+    if (result == FILE_WRITE_TROUBLED)
+        result = file_write_alone(write, &ending);
+    source->end(source, &way->run, result, &ending);
 }
 
-/* Neither of the next is inlined: a single run, which may be sent in a handler of a signal, needs
- * little of its stack. */
-__attribute__((noinline)) static void send_one(struct file_runs *source, const struct file_run *run)
+static void send_one(struct file_runs *source, struct file_run *run)
 {
-    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
-    struct way way;
-    way.run = *run;
-    begin(source->c, &way, sys_now_ns());
-    if (fits(source->c, run))
-        nfs_call_send(&client, (struct rpc_call *[]){&way.call}, 1);
-    finish(source, &way);
+    struct ledger_ending ending;
+    int result = file_write_now(&run->write, &ending);
+    source->end(source, run, result, &ending);
 }
 
 /* Those on their way: a ring, the oldest first. */
@@ -99,24 +52,24 @@ static struct way *way_at(const struct window *window, unsigned number)
 static void enter(struct window *window, const struct file_run *run)
 {
     way_at(window, window->count++)->run = *run;
-    window->bytes += run->write.length;
+    window->bytes += run->write.announced.length;
 }
 
 /* Those that were entered since there were `from` leave together. */
 static void send_from(struct file_runs *source, const struct window *window, unsigned from)
 {
-    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
     struct rpc_call *calls[FILE_RUNS];
     unsigned count = 0;
-    uint64_t asked_ns = from < window->count ? sys_now_ns() : 0; /* for all: a call may be dear */
     for (unsigned i = from; i < window->count; i++) {
         struct way *way = way_at(window, i);
-        begin(source->c, way, asked_ns);
-        if (fits(source->c, &way->run))
-            calls[count++] = &way->call;
+        way->run.write.epoch = ledger_file_asking(source->c->to.entry);
+        if (!file_write_fits(&way->run.write)) /* a record may be longer than a WRITE */
+            continue;
+        file_write_begin(&way->run.write, way->kept, &way->call);
+        calls[count++] = &way->call;
     }
     if (count > 0)
-        nfs_call_send(&client, calls, count);
+        nfs_call_send(&source->c->to.client, calls, count);
 }
 
 static bool is_over(void *call)
@@ -129,14 +82,14 @@ static bool is_over(void *call)
  * fast it is, and that it may have more. What takes longer is for finish(). */
 static void wait_for_oldest(const struct file_runs *source, const struct window *window)
 {
-    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
     struct net_channel *channels[RPC_DRIVE_MAX];
     unsigned count = 0;
-    if (client.server->path_count == 1 || !fits(source->c, &way_at(window, 0)->run))
+    if (source->c->to.client.server->path_count == 1 ||
+        !file_write_fits(&way_at(window, 0)->run.write))
         return;
     for (unsigned i = 0; i < window->count && count < RPC_DRIVE_MAX; i++) {
         const struct way *way = way_at(window, i);
-        struct net_channel *channel = fits(source->c, &way->run) ? way->call.channel : NULL;
+        struct net_channel *channel = file_write_fits(&way->run.write) ? way->call.channel : NULL;
         unsigned known = 0;
         while (known < count && channels[known] != channel)
             known++;
@@ -148,10 +101,12 @@ static void wait_for_oldest(const struct file_runs *source, const struct window 
                             sys_now_ns() + PATIENCE_MS * UINT64_C(1000000));
 }
 
-__attribute__((noinline)) static void
-send_many(struct file_runs *source, const struct file_run *first, const struct file_run *second)
+/* Not inlined: a single run, which may be sent in a handler of a signal, needs less of its stack.
+ */
+__attribute__((noinline)) static void send_many(struct file_runs *source, struct file_run *first,
+                                                struct file_run *second)
 {
-    /* Not from the heap, for the same reason. */
+    /* Nor on the stack; nor from the heap, as the handler may have interrupted malloc(). */
     struct window window = {.ways = sys_mmap(NULL, FILE_RUNS * sizeof(*window.ways),
                                              PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                                              -1, 0)};
@@ -173,7 +128,7 @@ send_many(struct file_runs *source, const struct file_run *first, const struct f
     send_from(source, &window, 0);
     while (window.count > 0) {
         struct way *oldest = way_at(&window, 0);
-        size_t length = oldest->run.write.length;
+        size_t length = oldest->run.write.announced.length;
         wait_for_oldest(source, &window);
         finish(source, oldest);
         window.oldest++;

@@ -3,29 +3,27 @@
 #define FILE_RUNS_H
 
 #include "file/committing.h"
+#include "file/operation.h"
 #include "ledger/quiet.h"
-#include "ledger/writes.h"
 
 enum { FILE_RUNS = 64 /* on their way at a time */ };
 
 /* One WRITE. */
 struct file_run {
-    struct ledger_write write;
-    enum nfs_stable stable;
-    struct nfs_transfer transfer;
-    int result;
+    struct file_write write;
     struct ledger_quiet quiet; /* the file when it was taken; generation 0: not known */
-    uint64_t asked_ns, epoch;  /* for the attributes that came with it */
 };
 
 /* Where runs come from, and where they end. */
 struct file_runs {
     struct committing *c;
-    /* The next of them, to be sent from the ledger: 1 and `write` and `stable`; 0: there is none;
-     * -EAGAIN: not before something in flight is over, and the caller does not `wait`; -errno. */
+    /* The next of them, announced, to be sent from the ledger, and its stability: 1; 0: there is
+     * none; -EAGAIN: not before something in flight is over, and the caller does not `wait`;
+     * -errno. */
     int (*next)(struct file_runs *runs, bool wait, struct file_run *run);
-    /* The server answered, or will not. Ends it in the ledger. */
-    void (*end)(struct file_runs *runs, struct file_run *run);
+    /* The server answered, or will not: 0 or -errno. Ends it in the ledger. */
+    void (*end)(struct file_runs *runs, struct file_run *run, int result,
+                struct ledger_ending *ending);
     size_t bytes; /* of one file_runs_send(), roughly */
 };
 

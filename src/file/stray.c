@@ -21,15 +21,13 @@
 
 enum { ASK_MS = 20, ATTEMPTS = 8 };
 
-/* What the server says of the file, asked at *epoch. 0 or -errno. */
-static int ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now)
+int file_strays_ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now)
 {
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
     int result;
     do {
-        *epoch = ledger_file_asking(c->entry);
-        result = nfs_getattr(&client, c->use.fh, now);
-    } while (file_commit_again(c, result));
+        *epoch = ledger_file_asking(c->to.entry);
+        result = nfs_getattr(&c->to.client, c->to.use.fh, now);
+    } while (file_target_again(&c->to, result));
     return result == -EAGAIN ? -EIO : result;
 }
 
@@ -45,14 +43,14 @@ static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr 
          */
         ledger_process_sweep(0);
         uint64_t asked_ns = sys_now_ns();
-        int result = ask(c, &epoch, told);
+        int result = file_strays_ask(c, &epoch, told);
         if (result != 0)
             return result;
         file_attributes_convert(told, &now);
-        proof = ledger_file_prove_strays(c->entry, epoch, &now, sent);
+        proof = ledger_file_prove_strays(c->to.entry, epoch, &now, sent);
         *proven = proof == LEDGER_STRAY_PROVEN;
         if (*proven) /* what a WRITE finds is compared to it */
-            ledger_file_learned(c->entry, epoch, &now, asked_ns);
+            ledger_file_learned(c->to.entry, epoch, &now, asked_ns);
         if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
             return 0;
         if (!file_upper.help(NULL))
@@ -66,7 +64,8 @@ static int copy(struct committing *c, uint64_t mark, bool sent, struct run_stray
     uint64_t from = 0;
     uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
     int result = bytes ? 0 : -ENOMEM;
-    while (!result && (stray = ledger_file_stray(c->entry, mark, sent, from, bytes)).length > 0) {
+    while (!result &&
+           (stray = ledger_file_stray(c->to.entry, mark, sent, from, bytes)).length > 0) {
         result = run_stray_piece(file, stray.offset, bytes, stray.length);
         from = stray.offset + stray.length;
     }
@@ -79,11 +78,11 @@ static int save(struct committing *c, uint64_t mark, bool sent, struct run_stray
 {
     struct timespec now;
     sys_clock_gettime(CLOCK_REALTIME, &now);
-    const struct run_stray stray = {.server = c->mount->server->conf->name,
-                                    .mount = c->mount->path,
+    const struct run_stray stray = {.server = c->to.mount->server->conf->name,
+                                    .mount = c->to.mount->path,
                                     .path = c->path,
-                                    .device = c->entry->key.device,
-                                    .inode = c->entry->key.inode,
+                                    .device = c->to.entry->key.device,
+                                    .inode = c->to.entry->key.inode,
                                     .since_s = (uint64_t)now.tv_sec};
     int result = run_stray_begin(file, &stray);
     if (!result)
@@ -107,7 +106,7 @@ static void remove_again(const struct committing *c, const struct run_stray_file
 
 static void say(struct committing *c, const struct run_stray_file *file, int result)
 {
-    const char *server = c->mount->server->conf->name;
+    const char *server = c->to.mount->server->conf->name;
     if (result == 0)
         log_error("%s: %llu bytes that a killed process wrote are not sent to server %s, as the "
                   "file may have been changed by another host or program since: they are in %s of "
@@ -131,7 +130,7 @@ static int set_aside(struct committing *c, enum ledger_stray_set set)
     int result = save(c, mark, sent, &file);
     if (result != 0 || file.bytes > 0) /* before they are dropped: this process may be killed */
         say(c, &file, result);
-    if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
+    if (result == 0 && ledger_file_drop_strays(c->to.entry, mark, sent) == 0)
         remove_again(c, &file);
     return result ? -EIO : 0;
 }
@@ -141,12 +140,12 @@ static int set_aside(struct committing *c, enum ledger_stray_set set)
 /* Of both the server has only these bytes, and nobody can tell what the other wrote. */
 static void say_overtaken(struct committing *c, const struct ledger_write *write)
 {
-    ledger_file_tell_loss(c->entry);
+    ledger_file_tell_loss(c->to.entry);
     log_error("%s: another host or program changed the file at the very moment at which %llu bytes "
               "at offset %llu, which a killed process wrote, were sent to server %s; what it wrote "
               "there meanwhile is lost",
               c->path, (unsigned long long)write->length, (unsigned long long)write->offset,
-              c->mount->server->conf->name);
+              c->to.mount->server->conf->name);
 }
 
 /* Was the file another one just before the WRITE than it was expected to be, and than a write of
@@ -159,28 +158,23 @@ static bool is_overtaken(const struct nfs_transfer *transfer, const struct nfs_t
 }
 
 /* Not inlined: what it takes of the stack is for those who have strays. */
-__attribute__((noinline)) static int send_one(struct committing *c, struct ledger_write *write,
+__attribute__((noinline)) static int send_one(struct committing *c, struct file_write *write,
                                               struct nfs_attr *expected)
 {
-    struct nfs_client client = file_mount_client(c->mount, c->auth);
-    struct iovec vectors[LEDGER_WRITE_VECTORS];
+    const struct ledger_write *announced = &write->announced;
+    struct iovec kept[LEDGER_WRITE_VECTORS];
     struct nfs_transfer transfer;
-    struct ledger_ending ending = {
-        .file = c->entry, .write = write, .outcome = LEDGER_WRITE_FAILED};
-    const struct nfs_data data = {.vectors = vectors,
-                                  .count = ledger_write_data(write, 0, write->length, vectors),
-                                  .length = write->length};
+    struct ledger_ending ending;
+    const struct nfs_data data = file_write_data(write, kept);
     const struct nfs_time ctime = expected->ctime;
-    uint64_t asked_ns = sys_now_ns();
-    ending.epoch = ledger_file_asking(c->entry);
-    int result = nfs_write_if(&client, c->use.fh, write->offset, &data, expected, &transfer);
-    file_write_note(write, NFS_FILE_SYNC, result == -ECANCELED ? 0 : result, &transfer);
-    if (result == 0)
-        file_write_ending(c->mount->server, c->inode, &transfer, asked_ns, &ending);
+    write->epoch = ledger_file_asking(c->to.entry);
+    int result =
+        nfs_write_if(&c->to.client, c->to.use.fh, announced->offset, &data, expected, &transfer);
+    file_write_judge(write, result, &transfer, &ending);
     ledger_writes_end(&ending, 1);
     if (is_overtaken(&transfer, &ctime, &ending))
-        say_overtaken(c, write);
-    if (file_commit_again(c, result)) /* is it the same file? */
+        say_overtaken(c, announced);
+    if (file_target_again(&c->to, result)) /* is it the same file? */
         return -ECANCELED;
     return ending.overtaken ? -ECANCELED : result;
 }
@@ -189,10 +183,10 @@ __attribute__((noinline)) static int send_one(struct committing *c, struct ledge
 static int take(struct committing *c, struct ledger_sending *sending, struct ledger_write *write)
 {
     int result;
-    while ((result = ledger_dirty_take(c->entry, sending, false, write)) == -EAGAIN) {
+    while ((result = ledger_dirty_take(c->to.entry, sending, false, write)) == -EAGAIN) {
         if (file_upper.help(NULL))
             continue;
-        result = ledger_dirty_take(c->entry, sending, true, write);
+        result = ledger_dirty_take(c->to.entry, sending, true, write);
         break;
     }
     return result == -ENOSPC ? -EIO : result; /* this process has no slot in the registry */
@@ -202,14 +196,14 @@ static int take(struct committing *c, struct ledger_sending *sending, struct led
  * nobody knows; or -errno. */
 static int send_all(struct committing *c, struct nfs_attr *expected)
 {
-    struct ledger_sending sending = ledger_dirty_now(c->entry, file_longest_write(c->mount));
-    struct ledger_write write;
+    struct ledger_sending sending = ledger_dirty_now(c->to.entry, file_longest_write(c->to.mount));
+    struct file_write write = {.to = &c->to, .stable = NFS_FILE_SYNC};
     int result = 0;
     sending.strays = true;
-    while (!result && (result = take(c, &sending, &write)) == 1)
+    while (!result && (result = take(c, &sending, &write.announced)) == 1)
         result = send_one(c, &write, expected);
     if (!result)
-        ledger_file_end_strays(c->entry);
+        ledger_file_end_strays(c->to.entry);
     return result;
 }
 
@@ -225,10 +219,10 @@ static int settle(struct committing *c)
     if (!proven) {
         result = set_aside(c, LEDGER_STRAYS_UNSENT);
         if (!result) /* they were overwritten, or are sent by another process */
-            ledger_file_end_strays(c->entry);
+            ledger_file_end_strays(c->to.entry);
         return result;
     }
-    if (ledger_file_mark_strays(c->entry, LEDGER_STRAYS_UNPROVEN) != 0)
+    if (ledger_file_mark_strays(c->to.entry, LEDGER_STRAYS_UNPROVEN) != 0)
         return set_aside(c, LEDGER_STRAYS_UNPROVEN);
     file_commit_as_writer(c);
     result = send_all(c, &expected);
@@ -240,7 +234,7 @@ static int settle(struct committing *c)
 int file_strays_settle(struct committing *c)
 {
     int result = 0;
-    for (int i = 0; !result && ledger_file_has_strays(c->entry); i++) {
+    for (int i = 0; !result && ledger_file_has_strays(c->to.entry); i++) {
         if (i > 0) /* others died meanwhile, or somebody else is about it */
             sys_nanosleep_ms(ASK_MS << i);
         result = i < ATTEMPTS ? settle(c) : -EIO;
@@ -252,7 +246,7 @@ int file_strays_settle_sent(struct committing *c)
 {
     struct nfs_attr told;
     bool proven;
-    if (!ledger_file_has_sent_strays(c->entry))
+    if (!ledger_file_has_sent_strays(c->to.entry))
         return 0;
     int result = prove(c, true, &proven, &told);
     if (result == 0 && !proven)

@@ -23,4 +23,7 @@ int file_strays_settle(struct committing *c);
  * not in the ledger any more, as it was set aside, or the server has it. */
 int file_strays_settle_sent(struct committing *c);
 
+/* What the server says of the file, asked at *epoch. 0 or -errno. */
+int file_strays_ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now);
+
 #endif

@@ -132,19 +132,9 @@ static void let_others_end(struct batch *batch)
 static void add_write(struct batch *batch, struct file_request *request,
                       struct net_channel *channel, uint64_t epoch)
 {
-    struct file_inode *inode = request->open->inode;
-    struct nfs_client client = file_mount_client(inode->mount, request->open->auth);
-    const struct iovec *vectors = request->vectors;
-    int count = request->count;
-    if (request->write.kept) {
-        count = ledger_write_data(&request->write, 0, request->length, request->kept);
-        vectors = request->kept;
-        request->kept_count = count;
-    }
-    request->epoch = epoch;
-    const struct nfs_data data = {.vectors = vectors, .count = count, .length = request->length};
-    nfs_write_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
-                    &data, request->stable);
+    request->to.use = file_inode_use(request->to.inode);
+    request->write.epoch = epoch;
+    file_write_begin(&request->write, request->kept, &request->call);
     request->call.answered = file_requests_answered;
     batch_add(batch, channel, &request->call);
 }
@@ -155,18 +145,15 @@ static void submit_write(struct batch *batch, struct file_request *request,
 {
     struct file_open *open = request->open;
     struct file_inode *inode = open->inode;
-    struct ledger_beginning beginning = {.offset = (uint64_t)request->offset,
-                                         .data = request->vectors,
-                                         .count = request->count,
-                                         .length = request->length,
-                                         .write = &request->write};
+    struct ledger_beginning beginning =
+        file_write_beginning(&request->write, (uint64_t)request->offset, request->length);
     int result;
     for (;;) {
         if (!file_inode_enter(inode)) {
             done(batch, request, FILE_KERNEL);
             return;
         }
-        result = file_write_announce(open, &beginning, &request->stable, false);
+        result = file_write_announce(open, &beginning, &request->write.stable, false);
         if (result != -EAGAIN)
             break;
         file_inode_leave(inode); /* one that ends may hand the file over, which waits for this */
@@ -196,14 +183,8 @@ static void submit_writes(struct batch *batch)
     bool unstable = false;
     for (unsigned i = 0; i < count; i++) {
         struct file_request *request = batch->writes[i];
-        bool keep = request->stable == NFS_UNSTABLE;
-        list[i] = (struct ledger_beginning){.offset = (uint64_t)request->offset,
-                                            .data = request->vectors,
-                                            .count = request->count,
-                                            .length = request->length,
-                                            .keep = keep,
-                                            .write = &request->write};
-        unstable = unstable || keep;
+        list[i] = file_write_beginning(&request->write, (uint64_t)request->offset, request->length);
+        unstable = unstable || list[i].keep;
     }
     batch->write_count = 0;
     batch->write_bytes = 0;
@@ -267,7 +248,7 @@ static void submit(struct batch *batch, struct file_request *request)
     }
     ssize_t length = request->operation == FILE_WRITE
                          ? file_write_check(open, request->vectors, request->count, request->offset,
-                                            request->flags, &request->stable)
+                                            request->flags, &request->write.stable)
                          : file_read_check(open, request->vectors, request->count, request->offset,
                                            request->flags);
     if (length <= 0) {
@@ -295,6 +276,11 @@ static void submit(struct batch *batch, struct file_request *request)
     request->length = (size_t)length;
     batch->held[channel->path->index] += (size_t)length;
     if (request->operation == FILE_WRITE) {
+        request->to = (struct file_target){
+            .mount = inode->mount, .client = client, .inode = inode, .entry = &inode->entry};
+        request->write.to = &request->to;
+        request->write.vectors = request->vectors;
+        request->write.count = request->count;
         gather_write(batch, request, channel);
         return;
     }

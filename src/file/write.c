@@ -19,8 +19,7 @@
  * WRITE: when it fails nothing behind it was written. */
 static size_t longest_piece(const struct file_open *open, bool appends)
 {
-    uint32_t most = file_mount_client(open->inode->mount, open->auth).write_max;
-    return appends && most < LEDGER_WRITE_MAX ? most : LEDGER_WRITE_MAX;
+    return appends ? file_longest_write(open->inode->mount) : LEDGER_WRITE_MAX;
 }
 
 /* The piece of `all` that begins at `from`, `length` bytes at most. */
@@ -44,74 +43,26 @@ static void piece_cut(struct file_piece *piece, struct iovec own[RPC_VECTORS_MAX
     piece->length = length;
 }
 
-/* As ledger_write_start(), with what is dirty there sent first. */
-static int start(struct file_open *open, const struct ledger_beginning *beginning, bool wait)
-{
-    int result;
-    while ((result = ledger_write_start(&open->inode->entry, beginning, wait)) ==
-           LEDGER_WRITE_BEHIND) {
-        result = file_flush_range(open->inode, open->auth, beginning->offset,
-                                  beginning->offset + beginning->length);
-        if (result != 0)
-            return result;
-    }
-    return result;
-}
-
 int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
                         enum nfs_stable *stable, bool wait)
 {
-    for (int attempt = 0;; attempt++) {
+    for (int attempt = 0;;) {
         beginning->keep = *stable == NFS_UNSTABLE;
-        int result = start(open, beginning, wait);
+        int result = ledger_write_start(&open->inode->entry, beginning, wait);
+        if (result == LEDGER_IS_DIRTY &&
+            (result = file_flush_range(open->inode, open->auth, beginning->offset,
+                                       beginning->offset + beginning->length)) == 0)
+            continue;
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
-        if (attempt == 1)
+        if (attempt++ == 1)
             *stable = NFS_FILE_SYNC;
         else
             file_commit_for_room(open->inode, open->auth);
     }
 }
 
-int file_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
-                    int count, enum nfs_stable stable, struct nfs_transfer *transfer)
-{
-    struct file_inode *inode = open->inode;
-    struct nfs_client client = file_mount_client(inode->mount, open->auth);
-    struct file_handle_use use = file_inode_use(inode);
-    const struct nfs_data data = {.vectors = vectors, .count = count, .length = write->length};
-    int result;
-    do {
-        result = nfs_write(&client, use.fh, write->offset, &data, stable, transfer);
-        file_write_note(write, stable, result, transfer);
-    } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
-    return result;
-}
-
-void file_write_ending(struct file_server *server, struct file_inode *inode,
-                       const struct nfs_transfer *transfer, uint64_t asked_ns,
-                       struct ledger_ending *ending)
-{
-    bool unstable = transfer->committed == NFS_UNSTABLE;
-    ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
-    ending->verifier = transfer->verifier;
-    ending->attributes_known = transfer->attr.present;
-    const struct timespec before = {transfer->before.sec, transfer->before.nsec};
-    ending->before_ctime = transfer->before_present ? ledger_nanoseconds(&before) : 0;
-    ending->several = transfer->parts > 1;
-    ending->asked_ns = asked_ns;
-    if (ending->attributes_known)
-        file_attributes_convert(&transfer->attr.attr, &ending->attributes);
-    if (unstable)
-        file_server_saw(server, transfer->verifier, asked_ns,
-                        ending->attributes_known ? ledger_nanoseconds(&ending->attributes.mtime)
-                                                 : 0);
-    if (inode)
-        file_pages_arrived(inode);
-}
-
-/* What the statistics and the close of an open file know of a write that went well. */
-static void note_written(struct file_open *open, uint64_t offset, size_t length, uint64_t ns)
+void file_write_counted(struct file_open *open, uint64_t offset, size_t length, uint64_t ns)
 {
     file_inode_note_written(open->inode);
     stats_file_written(open->stats, length, ns);
@@ -119,28 +70,13 @@ static void note_written(struct file_open *open, uint64_t offset, size_t length,
         stats_set(&open->stats->size, offset + length);
 }
 
-void file_write_judge(struct file_open *open, struct ledger_write *write,
-                      const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
-                      struct ledger_ending *ending)
+ssize_t file_write_end(struct file_open *open, struct file_write *write, int result,
+                       struct ledger_ending *ending)
 {
-    ending->file = &open->inode->entry;
-    ending->write = write;
-    ending->epoch = epoch;
-    file_write_ending(open->inode->mount->server, open->inode, transfer, asked_ns, ending);
-    note_written(open, write->offset, write->length, nfs_transfer_ns(transfer));
-}
-
-int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
-                        const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
-{
-    struct ledger_ending ending;
-    if (result != 0) {
-        ledger_write_end(&open->inode->entry, write, LEDGER_WRITE_FAILED, 0);
-        return result;
-    }
-    file_write_judge(open, write, transfer, asked_ns, epoch, &ending);
-    ledger_writes_end(&ending, 1);
-    return 0;
+    if (result == 0)
+        file_write_counted(open, write->announced.offset, write->announced.length, write->ns);
+    ledger_writes_end(ending, 1);
+    return result != 0 ? result : (ssize_t)write->announced.length;
 }
 
 /* Now that no other process of the host writes there: is it behind the end of the file? 1, 0 or
@@ -152,52 +88,48 @@ static int is_behind_end(struct file_open *open, uint64_t offset)
     return result == 0 ? attributes.size <= offset : result;
 }
 
-/* Writes one piece. Returns its length, or -errno; 0: it would not only extend the file. */
-static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uint64_t offset,
-                           enum nfs_stable stable)
+/* Writes one piece, and waits for the server. Returns its length, or -errno; 0: it would not only
+ * extend the file. */
+static ssize_t write_now(struct file_open *open, struct file_piece *piece, uint64_t offset,
+                         enum nfs_stable stable)
 {
-    struct file_inode *inode = open->inode;
-    struct iovec kept[LEDGER_WRITE_VECTORS];
-    struct ledger_write write;
-    struct ledger_beginning beginning = {.offset = offset,
-                                         .data = piece->vectors,
-                                         .count = piece->count,
-                                         .length = piece->length,
-                                         .write = &write,
-                                         .appends = piece->appends};
-    struct nfs_transfer transfer;
+    struct file_write write = {.stable = stable, .count = piece->count, .vectors = piece->vectors};
+    struct ledger_beginning beginning = file_write_beginning(&write, offset, piece->length);
+    struct ledger_ending ending;
     bool wait = false;
     int result;
-    piece->taken = 0;
-    piece->unsettled = false;
-    if (stable == NFS_UNSTABLE && file_behind_writes(open) && !piece->only_extends &&
-        (result = file_behind_write(open, piece, offset)) <= 0) {
-        if (result == 0)
-            note_written(open, offset, piece->length, 0);
-        return result != 0 ? result : (ssize_t)piece->length;
-    }
+    beginning.appends = piece->appends;
     /* What is in the way may be in flight from this thread: nobody else would see its end. */
-    while ((result = file_write_announce(open, &beginning, &stable, wait)) == -EAGAIN)
+    while ((result = file_write_announce(open, &beginning, &write.stable, wait)) == -EAGAIN)
         wait = !file_upper.help(NULL);
     if (result != 0)
         return result;
     if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
-        ledger_write_end(&inode->entry, &write, LEDGER_WRITE_FAILED, 0);
+        ledger_write_end(&open->inode->entry, &write.announced, LEDGER_WRITE_FAILED, 0);
         return result;
     }
-    const struct iovec *vectors = piece->vectors;
-    int count = piece->count;
-    if (write.kept) { /* what may have to be sent again is what is sent */
-        count = ledger_write_data(&write, 0, piece->length, kept);
-        vectors = kept;
-    }
-    uint64_t asked_ns = sys_now_ns();
-    uint64_t epoch = ledger_file_asking(&inode->entry);
-    result = file_write_send(open, &write, vectors, count, stable, &transfer);
-    piece->unsettled = result != 0 && write.unsettled;
-    if (result != 0 && piece->appends && !write.unsettled && transfer.length < piece->length)
-        piece->taken = transfer.length;
-    result = file_write_conclude(open, &write, result, &transfer, asked_ns, epoch);
+    struct file_target to = file_target_of(open->inode, open->auth);
+    write.to = &to;
+    result = file_write_now(&write, &ending);
+    piece->unsettled = result != 0 && write.announced.unsettled;
+    if (result != 0 && piece->appends && !write.announced.unsettled && write.taken < piece->length)
+        piece->taken = write.taken;
+    return file_write_end(open, &write, result, &ending);
+}
+
+/* The same, if it may not be left behind. */
+static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uint64_t offset,
+                           enum nfs_stable stable)
+{
+    int result = LEDGER_WRITE_NOW;
+    piece->taken = 0;
+    piece->unsettled = false;
+    if (stable == NFS_UNSTABLE && file_behind_writes(open) && !piece->only_extends)
+        result = file_behind_write(open, piece, offset);
+    if (result == LEDGER_WRITE_NOW)
+        return write_now(open, piece, offset, stable);
+    if (result == 0)
+        file_write_counted(open, offset, piece->length, 0);
     return result != 0 ? result : (ssize_t)piece->length;
 }
 

@@ -32,8 +32,12 @@ struct ledger_seen {
     _Atomic uint32_t losses;
 };
 
-/* The file is in the kernel's world (world.h): the engine may not write it. */
-enum { LEDGER_OF_KERNEL = -EREMCHG };
+/* Why nothing was begun, beside -errno; no numbers of errno. */
+enum ledger_verdict {
+    LEDGER_OF_KERNEL = -0x20000, /* the file is in the kernel's world (world.h) */
+    LEDGER_IS_DIRTY,             /* dirty data overlaps, and must be sent first */
+    LEDGER_WRITE_NOW             /* not left behind: the server refused such data lately */
+};
 
 /*
  * Finds or makes the entry of a file, by its handle. An entry with the same device and inode but

@@ -145,7 +145,7 @@ static uint32_t in_the_way(struct ledger_entry *entry, const struct ledger_begin
 }
 
 /* The entry, locked, when nothing is in the way of the write. Else NULL and an error: -EAGAIN
- * when something is and the caller does not `wait`, LEDGER_WRITE_BEHIND, LEDGER_OF_KERNEL, or that
+ * when something is and the caller does not `wait`, LEDGER_IS_DIRTY, LEDGER_OF_KERNEL, or that
  * of ledger_entry_lock(). */
 static struct ledger_entry *lock_range(struct ledger_file *file, const struct ledger_beginning *b,
                                        bool wait, int *result)
@@ -166,7 +166,7 @@ static struct ledger_entry *lock_range(struct ledger_file *file, const struct le
         if (!wait || owner == UINT32_MAX) {
             ledger_entry_unlock(file);
             ledger_process_sweep(LEDGER_SWEEP_NS);
-            *result = owner == UINT32_MAX ? LEDGER_WRITE_BEHIND : -EAGAIN;
+            *result = owner == UINT32_MAX ? LEDGER_IS_DIRTY : -EAGAIN;
             return NULL;
         }
         ledger_stripe_wait(ledger_stripe_of(ledger_entry_index(entry)), owner);

@@ -40,8 +40,6 @@ struct ledger_write {
     uint32_t record_count;
 };
 
-enum { LEDGER_WRITE_BEHIND = -EDOM };
-
 /* A write of at most LEDGER_WRITE_MAX bytes. */
 struct ledger_beginning {
     uint64_t offset;
@@ -57,20 +55,18 @@ struct ledger_beginning {
  * Announces it. Waits while another write in flight overlaps, or returns -EAGAIN unless `wait`: for
  * a caller whose own write may be in the way. Returns 0; -ENOSPC when the ledger has no room
  * (commit files and try again, or write with keep = false and FILE_SYNC); -EFAULT; -ESTALE when the
- * file may have another handle by now; LEDGER_OF_KERNEL; LEDGER_WRITE_BEHIND: dirty data overlaps,
- * and must be sent first. A thread must end its write before it
- * begins one that overlaps.
+ * file may have another handle by now; LEDGER_OF_KERNEL; LEDGER_IS_DIRTY. A thread must end its
+ * write before it begins one that overlaps.
  */
 int ledger_write_start(struct ledger_file *file, const struct ledger_beginning *beginning,
                        bool wait);
 /*
  * A write that is over when this returns 0: its data is dirty (dirty.h), and the file as long as
  * it makes it. *dirty: bytes of the file that are. Otherwise as ledger_write_start(), with `keep`;
- * or LEDGER_WRITE_NOW: the server refused such data lately.
+ * or LEDGER_WRITE_NOW.
  */
 int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning *beginning,
                         bool wait, uint64_t *dirty);
-enum { LEDGER_WRITE_NOW = -ENOTSUP };
 /* Begins several writes of one file, in order and in one step, up to the first that cannot be begun
  * now: ledger_write_start() tells why. Returns how many. */
 unsigned ledger_writes_try(struct ledger_file *file, const struct ledger_beginning *list,

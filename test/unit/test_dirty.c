@@ -194,7 +194,7 @@ UNIT_TEST(another_write_waits_until_dirty_data_below_it_is_sent)
     struct ledger_write run, write;
     attach(&file, 507);
     write_dirty(&file, 0, 8192, 'd');
-    assert_int_equal(begin(&file, 8191, 10, true, &write), LEDGER_WRITE_BEHIND);
+    assert_int_equal(begin(&file, 8191, 10, true, &write), LEDGER_IS_DIRTY);
     assert_int_equal(begin(&file, 8192, 10, true, &write), 0);
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     assert_int_equal(take(&file, &run), 1);
