@@ -4,8 +4,8 @@
 
 #include "file/inode.h"
 
-/* How long who is abroad (net_server_is_abroad()), or cannot ask the server, waits until others have
- * sent and committed what they wrote. Tests change it. */
+/* How long who is abroad (net_server_is_abroad()), or cannot ask the server, waits until others
+ * have sent and committed what they wrote. Tests change it. */
 extern unsigned file_world_abroad_ms, file_world_unasked_ms;
 
 /* Moves the file to the kernel's world: see file_demote(). The caller is not between enter and
