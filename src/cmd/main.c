@@ -83,8 +83,8 @@ void cmd_help(const struct cmd_command *command)
           "Exit status: 0 fine, 1 what was checked is not fine, 2 wrong usage; run: that of "
           "PROGRAM,\n"
           "127 if it is not found, 126 if it cannot be started, 125 if the library is missing.\n"
-          "Manual pages: directnfs(1), libdirectnfs(8), nfstab(5), directnfs.conf(5),\n"
-          "directnfs-stats(7).\n",
+          "Manual pages: directnfs(1), libdirectnfs(8), libdirectnfs(7), nfstab(5),\n"
+          "directnfs.conf(5), directnfs-stats(7), directnfs-troubleshooting(7).\n",
           stdout);
 }
 

@@ -10,7 +10,7 @@
  *                               calling convention: 64-bit off_t is assumed
  *
  * A new wrapper: a line here, with its twins; the function, in the file of the family, with
- * PRELOAD_EXPORT; a test in test/integration; libdirectnfs(8). If data of files passes by it, its
+ * PRELOAD_EXPORT; a test in test/integration; libdirectnfs(7). If data of files passes by it, its
  * number stands in sys/code.c, too, and if its system call has other arguments, in syscall.c.
  * test/integration/twins finds a name that is forgotten here and one that is not exported.
  */
