@@ -305,6 +305,7 @@ int file_demote_stream(int fd, const char *reason)
 static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
                       struct ledger_file *file)
 {
+    uint32_t asked = 0;
     int result = 0;
     if (auth) {
         result = file_commit_for_kernel(mount, auth, file);
@@ -313,8 +314,10 @@ static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
         ledger_file_await_writes(file);
     }
     for (unsigned i = 0; i < file_world_unasked_ms && !auth && ledger_file_uncommitted(file) > 0;
-         i += 10)
+         i += 10) {
+        (void)others_are_needed(file, &asked);
         sys_nanosleep_ms(10);
+    }
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 

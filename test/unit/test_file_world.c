@@ -3,6 +3,9 @@
 
 #include <sys/resource.h>
 
+#include "file/world.h"
+#include "ledger/dirty.h"
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = true };
 #else
@@ -210,6 +213,40 @@ SCENE_TEST(a_file_that_was_opened_before_the_server_answered)
     step_done(1);
     scene_wait(without);
     scene_run(opens_what_came_back);
+}
+
+static void leaves_it_uncommitted(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BLOCK, 0, 1);
+    struct file_open *open = engine_begin(fd);
+    while (ledger_file_dirty(&open->inode->entry) > 0)
+        usleep(1000);
+    engine_end(open);
+    step_done(0);
+    step_wait(1);
+}
+
+static void has_it_committed(void)
+{
+    struct ledger_file file;
+    uint32_t cursor = 0;
+    file_world_unasked_ms = 100; /* nobody does so here */
+    CHECK(!file_is_managed(engine_open("f", O_RDWR)));
+    CHECK(ledger_uncommitted_next(&cursor, 0, true, &file));
+}
+
+SCENE_TEST(the_agent_is_asked_to_commit_what_who_opens_a_file_cannot)
+{
+    disk_make("f", BLOCK, 0);
+    scene_configure("write_behind_max = 16777216;");
+    pid_t writer = scene_start(leaves_it_uncommitted);
+    step_wait(0);
+    server_fail(NFS3_PROC_GETATTR, 100, NFS3ERR_IO);
+    scene_run(has_it_committed);
+    server_fail(NFS3_PROC_GETATTR, 0, 0);
+    step_done(1);
+    scene_wait(writer);
 }
 
 static void writes_until_another_cannot(void)
