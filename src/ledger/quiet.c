@@ -64,7 +64,9 @@ uint64_t ledger_quiet_begun(const struct ledger_file *file, uint64_t start, uint
     const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
     if (!entry)
         return 0;
-    uint64_t sum = atomic_load_explicit(&entry->generation, memory_order_acquire);
+    /* Far above what the counts of one use of the entry come to: with another use comes another
+     * place, whose counts may be lower by as much as the generation is higher. */
+    uint64_t sum = atomic_load_explicit(&entry->generation, memory_order_acquire) << 37;
     for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT; unit++)
         sum += atomic_load_explicit(
             &ledger_bucket(ledger_entry_index(entry), unit << LEDGER_UNIT_SHIFT)->starts,
