@@ -9,7 +9,7 @@
 #include "file/io.h"
 #include "file/lane.h"
 #include "ledger/cache.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/uncommitted.h"
 #include "sys/critical.h"
 #include "sys/sys.h"

@@ -6,7 +6,7 @@
  * there, and for the third time in the same 64 KiB, is given all of them. What a program announces
  * by posix_fadvise(2) is fetched as well. The bytes wait in memory of this process. They are given
  * out only while nobody of this host has begun to change them since they were asked for
- * (ledger/quiet.h), and for a second, or actimeo, at most: so late is seen what other hosts write,
+ * (ledger/stamp.h), and for a second, or actimeo, at most: so late is seen what other hosts write,
  * and users of this host that have another registry. All else is an ordinary read.
  */
 #ifndef FILE_AHEAD_H

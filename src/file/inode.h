@@ -7,7 +7,7 @@
 #include "directnfs/stats.h"
 #include "file/file.h"
 #include "file/mount.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/writes.h"
 
 /* A handle that a file got when the one before was stale. */

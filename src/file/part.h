@@ -6,7 +6,7 @@
 #define FILE_PART_H
 
 #include "file/async.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 
 enum {
     FILE_PART_LEAST = 64 << 10, /* what a part is worth asking for, where there is more to read */

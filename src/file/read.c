@@ -10,7 +10,7 @@
 #include "file/renew.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/uncommitted.h"
 #include "rpc/message.h"
 #include "stats/count.h"

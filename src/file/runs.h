@@ -3,7 +3,7 @@
 #define FILE_RUNS_H
 
 #include "file/committing.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/writes.h"
 
 enum { FILE_RUNS = 64 /* on their way at a time */ };

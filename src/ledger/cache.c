@@ -4,7 +4,7 @@
 #include <sys/statfs.h>
 
 #include "ledger/mutex.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "sys/sys.h"
 
 enum { SEEN_LATELY_NS = 100000000, UNIT = 1 << LEDGER_UNIT_SHIFT };

@@ -4,7 +4,7 @@
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/strays.h"
 #include "sys/test_switch.h"
 

@@ -9,7 +9,7 @@
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/strays.h"
 #include "ledger/touch.h"
 #include "sys/critical.h"

@@ -9,7 +9,7 @@
 #include "ledger_test.h"
 
 #include "ledger/cache.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 
 enum {
     CELL = 2048, /* the model's unit: all of it has one value, 0 where nothing was written */

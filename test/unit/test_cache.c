@@ -5,7 +5,7 @@
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
 #include "ledger/processes.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/world.h"
 
 enum { PIECE = 8192, CACHE = 1 << 20, NOW = 1 };

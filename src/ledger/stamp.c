@@ -1,4 +1,4 @@
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 
 #include "ledger/dirty.h"
 

@@ -1,8 +1,8 @@
-/* What of a file was read before it is wanted, and may be given out: src/ledger/quiet.c; and how
+/* What of a file was read before it is wanted, and may be given out: src/ledger/stamp.c; and how
  * much: quota.c. */
 #include "ledger_test.h"
 
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/quota.h"
 
 enum { MOST = 1000000 };
