@@ -59,7 +59,8 @@ struct file_request {
     size_t length;
     bool stranded; /* its file is to be handed over, and then it to the kernel */
     enum nfs_stable stable;
-    uint64_t epoch, replays;
+    uint64_t epoch;            /* of a write */
+    struct ledger_stamp stamp; /* of a read: when it was asked for */
     struct ledger_write write;
     int kept_count;
     struct iovec kept[LEDGER_WRITE_VECTORS]; /* the data in the ledger */

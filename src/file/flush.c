@@ -67,8 +67,8 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
     struct flushing *flushing = (struct flushing *)runs;
     if (flushing->stuck)
         return flushing->result; /* it would be sent again and again */
-    run->quiet.generation = 0;
-    flushing->sending.quiet = &run->quiet;
+    run->stamp.generation = 0;
+    flushing->sending.stamp = &run->stamp;
     int result = ledger_dirty_take(runs->c->entry, &flushing->sending, wait, &run->write);
     if (result == 1 && !flushing->sends) {
         flushing->sends = true;
@@ -131,7 +131,7 @@ static void end(struct file_runs *runs, struct file_run *run)
     flushing->stored = run->stable == NFS_FILE_SYNC;
     stats_add(&stats_own->counters.gathered_writes, 1);
     stats_add(&stats_own->counters.gathered_bytes, run->write.length);
-    file_cache_wrote(runs->c->entry, &run->write, &run->quiet); /* while the bytes are there */
+    file_cache_wrote(runs->c->entry, &run->write, &run->stamp); /* while the bytes are there */
     ledger_writes_end(&ending, 1);
 }
 

@@ -108,10 +108,10 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length);
 /*
  * A server that restarted may have lost data that is acknowledged and not committed, so that it is
  * missing in what was read. True if that is possible: then a COMMIT finds out, and the data is
- * written again. `replays` is ledger_file_read_epoch() from before the read.
+ * written again. The stamp is of before the read.
  */
 bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
-                          uint64_t replays);
+                          const struct ledger_stamp *stamp);
 
 /*
  * Enters a write of at most LEDGER_WRITE_MAX bytes into the ledger, finding room by COMMITs;

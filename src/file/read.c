@@ -23,7 +23,7 @@ enum {
 };
 
 bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
-                          uint64_t replays)
+                          const struct ledger_stamp *stamp)
 {
     uint64_t verifier;
     if (ledger_file_acknowledged(&inode->entry) > 0 &&
@@ -31,7 +31,7 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *t
          !file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
          ledger_file_verifier_differs(&inode->entry, verifier)))
         return true;
-    return ledger_file_read_epoch(&inode->entry, NULL) != replays;
+    return !ledger_stamp_lasts(&inode->entry, stamp, LEDGER_STAMP_REWRITTEN, 0, 0);
 }
 
 /* [offset, offset + length) was found to be dirty: as much as still is, in one step, or -EFAULT;
@@ -71,32 +71,6 @@ static ssize_t read_dirty(struct file_open *open, const struct iovec *vectors, i
     return result;
 }
 
-/*
- * The server may carry out a READ while it carries out a WRITE that this host sent meanwhile, and
- * give some bytes from before it and some from after it. Then it is asked again, which the next
- * write may spoil as well: a few times. Of a longer read, and of what is not read as through the
- * page cache, nobody expects it.
- */
-struct begun {
-    bool counts;
-    uint64_t sum;
-    unsigned times; /* that it was asked again */
-};
-
-static void note_begun(struct file_open *open, uint64_t offset, size_t length, struct begun *begun)
-{
-    begun->counts = file_ahead_allowed(open) && length <= READ_WHOLE_MOST;
-    if (begun->counts)
-        begun->sum = ledger_quiet_begun(&open->inode->entry, offset, offset + length);
-}
-
-static bool is_mixed(struct file_open *open, uint64_t offset, size_t length, struct begun *begun)
-{
-    return begun->counts && begun->times < READ_AGAIN_MOST &&
-           ledger_quiet_begun(&open->inode->entry, offset, offset + length) != begun->sum &&
-           ++begun->times;
-}
-
 /* Adds to `waited_ns` how long it waited for the server. */
 static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
                        size_t length, off_t offset, uint64_t *waited_ns)
@@ -106,54 +80,61 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
     struct nfs_data data = {.vectors = vectors, .count = count, .length = length};
     struct nfs_transfer transfer;
     struct ledger_attributes attributes;
+    struct ledger_stamp stamp;
     struct file_ends ends = {0};
-    struct begun begun = {.times = 0};
-    bool flushed = false;
+    uint64_t start = (uint64_t)offset;
+    bool buffered = file_ahead_allowed(open), flushed = false;
+    /* The server may carry out a READ while it carries out a WRITE that this host sent meanwhile,
+     * and give some bytes from before it and some from after it. Then it is asked again, which the
+     * next write may spoil as well: a few times. Of a longer read, and of what is not read as
+     * through the page cache, nobody expects it. */
+    uint64_t end = buffered && length <= READ_WHOLE_MOST ? start + length : start;
+    unsigned again = 0;
     for (;;) {
-        uint64_t size, rewritten, replays = ledger_file_read_epoch(&inode->entry, &size);
+        ledger_stamp_take(&inode->entry, start, end, &stamp); /* before `dirty` is looked at */
         struct file_handle_use use = file_inode_use(inode);
-        struct file_asked asked = file_ahead_asks(open);
-        note_begun(open, (uint64_t)offset, length, &begun); /* before `dirty` is looked at */
         bool dirty = ledger_file_dirty(&inode->entry) > 0 && !sys_test_unsafe(SYS_TEST_DIRTY);
-        ssize_t given =
-            dirty ? read_dirty(open, vectors, count, length, (uint64_t)offset) : -EAGAIN;
+        ssize_t given = dirty ? read_dirty(open, vectors, count, length, start) : -EAGAIN;
         int result;
         if (given != -EAGAIN)
             return given;
-        data.certain = file_bytes_within(size, (uint64_t)offset, length);
+        data.certain = file_bytes_within(stamp.size, start, length);
         do
-            result = nfs_read(&client, use.fh, (uint64_t)offset, &data, &transfer);
+            result = nfs_read(&client, use.fh, start, &data, &transfer);
         while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
         *waited_ns += nfs_transfer_ns(&transfer);
-        if (asked.at_ns == FILE_ASKS)
-            asked.at_ns = transfer.sent_ns;
-        if (file_read_is_suspect(inode, &transfer, replays)) {
+        if (file_read_is_suspect(inode, &transfer, &stamp)) {
+            uint64_t rewritten;
             if (ledger_file_acknowledged(&inode->entry) > 0 &&
                 (result = file_inode_commit(inode, open->auth, &rewritten)) != 0)
                 return result == -ESTALE ? result : -EIO;
-            if (ledger_file_read_epoch(&inode->entry, NULL) != replays)
+            if (!ledger_stamp_lasts(&inode->entry, &stamp, LEDGER_STAMP_REWRITTEN, 0, 0))
                 continue; /* else the server had it all */
         }
-        if (is_mixed(open, (uint64_t)offset, length, &begun))
+        if (start < end && again < READ_AGAIN_MOST &&
+            !ledger_stamp_lasts(&inode->entry, &stamp, 0, start, end)) {
+            again++;
             continue;
+        }
         /* The server may not know where the file ends, if it ends behind what it gave. */
         if (dirty && !flushed && transfer.length < length &&
-            (size == 0 || (uint64_t)offset + transfer.length < size)) {
+            (stamp.size == 0 || start + transfer.length < stamp.size)) {
             flushed = true; /* once: others may write on and on */
             result = file_flush_range(inode, open->auth, 0, UINT64_MAX);
             if (result != 0)
                 return result;
             continue;
         }
-        file_ahead_told(inode, &asked, (uint64_t)offset, &transfer);
-        file_ahead_note_end(open, &asked, (uint64_t)offset, &transfer);
+        if (buffered) {
+            file_ahead_told(inode, &stamp, transfer.sent_ns, start, &transfer);
+            file_ahead_note_end(open, &stamp, transfer.sent_ns, start, &transfer);
+        }
         if (transfer.length != data.certain) /* the next read shall know better */
             file_inode_attributes(inode, open->auth, &attributes);
-        ssize_t done = transfer.two_ends
-                           ? file_ends_decide(open, (uint64_t)offset, &transfer, &ends)
-                           : (ssize_t)transfer.length;
+        ssize_t done = transfer.two_ends ? file_ends_decide(open, start, &transfer, &ends)
+                                         : (ssize_t)transfer.length;
         if (done != -EAGAIN)
             return done;
     }

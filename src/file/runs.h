@@ -14,7 +14,7 @@ struct file_run {
     enum nfs_stable stable;
     struct nfs_transfer transfer;
     int result;
-    struct ledger_quiet quiet; /* the file when it was taken; generation 0: not known */
+    struct ledger_stamp stamp; /* the file when it was taken; generation 0: not known */
     uint64_t asked_ns, epoch;  /* for the attributes that came with it */
 };
 

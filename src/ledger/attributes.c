@@ -9,7 +9,7 @@
 #include "ledger/stamp.h"
 #include "sys/sys.h"
 
-enum { SPINS = 2000, TRUNCATION_BITS = 24 };
+enum { SPINS = 2000 };
 
 /* ---- reading without a lock ---- */
 
@@ -140,7 +140,7 @@ uint64_t ledger_entry_epoch(const struct ledger_entry *entry)
 {
     uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
     uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
-    return changes << TRUNCATION_BITS | (truncations & ((1u << TRUNCATION_BITS) - 1));
+    return ledger_epoch(changes, truncations);
 }
 
 uint64_t ledger_file_asking(struct ledger_file *file)
@@ -213,7 +213,7 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
     uint64_t difference = ledger_entry_epoch(entry) ^ epoch;
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
-    bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
+    bool truncated = difference & ((1u << LEDGER_TRUNCATION_BITS) - 1);
     bool known = flags & LEDGER_ENTRY_KNOWN;
     uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
     if (flags & LEDGER_ENTRY_CACHED && !own)
@@ -369,7 +369,7 @@ void ledger_entry_forget_size(struct ledger_entry *entry)
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
     ledger_entry_untold(entry);
     uint64_t end = uncommitted_end(entry);
-    ledger_entry_outdate(entry); /* before: see ledger_sight_lasts() */
+    ledger_entry_outdate(entry); /* before: see ledger_stamp_end_lasts() */
     atomic_store(&entry->size, end > entry->dirty_end ? end : entry->dirty_end);
     atomic_store(&entry->verified_ns, sys_now_ns()); /* what was asked for before is not news */
     ledger_entry_changed(entry);

@@ -101,6 +101,11 @@ static inline void ledger_entry_outdate(struct ledger_entry *entry)
     atomic_store(&entry->truncations, ++ledger_entry_stripe(entry)->births);
 }
 /* What ledger_file_asking() returns. */
+enum { LEDGER_TRUNCATION_BITS = 24 };
+static inline uint64_t ledger_epoch(uint64_t changes, uint64_t truncations)
+{
+    return changes << LEDGER_TRUNCATION_BITS | (truncations & ((1u << LEDGER_TRUNCATION_BITS) - 1));
+}
 uint64_t ledger_entry_epoch(const struct ledger_entry *entry);
 /* Under the stripe's lock: a write of the file began or ended. */
 static inline void ledger_entry_count_change(struct ledger_entry *entry)

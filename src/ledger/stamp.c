@@ -1,102 +1,88 @@
 #include "ledger/stamp.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "ledger/dirty.h"
 
-void ledger_quiet_look(struct ledger_entry *entry, uint64_t start, uint64_t end,
-                       struct ledger_quiet *quiet)
+static uint32_t starts_at(uint32_t file, uint64_t unit)
 {
-    uint32_t index = ledger_entry_index(entry);
-    ledger_cache_watch(entry);
-    quiet->generation = atomic_load(&entry->generation);
-    quiet->truncations = atomic_load(&entry->truncations);
-    quiet->freshness = atomic_load(ledger_entry_freshness(entry));
-    quiet->frames = atomic_load(&entry->frames);
-    quiet->unit = start >> LEDGER_UNIT_SHIFT;
-    for (uint64_t unit = quiet->unit; unit <= (end - 1) >> LEDGER_UNIT_SHIFT; unit++)
-        quiet->starts[unit - quiet->unit] =
-            atomic_load(&ledger_bucket(index, unit << LEDGER_UNIT_SHIFT)->starts);
+    return atomic_load_explicit(&ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->starts,
+                                memory_order_acquire);
 }
 
-bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
-                        struct ledger_quiet *quiet)
+void ledger_stamp_look(const struct ledger_entry *entry, uint64_t start, uint64_t end,
+                       struct ledger_stamp *stamp)
 {
-    int error;
-    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_lock(file, true, &error) : NULL;
+    stamp->generation = ledger_load(&entry->generation);
+    stamp->truncations = ledger_load(&entry->truncations);
+    stamp->freshness = ledger_load(ledger_entry_freshness(entry));
+    stamp->frames = ledger_load(&entry->frames);
+    stamp->replays = atomic_load_explicit(&entry->replays, memory_order_acquire);
+    stamp->cuts = atomic_load_explicit(&entry->cuts, memory_order_acquire);
+    stamp->changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
+    stamp->size = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    stamp->unit = start >> LEDGER_UNIT_SHIFT;
+    if (start == end)
+        return;
+    uint32_t file = ledger_entry_index(entry), *starts = stamp->starts;
+    uint64_t last = (end - 1) >> LEDGER_UNIT_SHIFT;
+    for (uint64_t unit = stamp->unit; unit <= last; unit++)
+        *starts++ = starts_at(file, unit);
+}
+
+bool ledger_starts_last(const struct ledger_entry *entry, const struct ledger_stamp *stamp,
+                        uint64_t start, uint64_t end)
+{
+    uint32_t file = ledger_entry_index(entry);
+    uint64_t unit = start >> LEDGER_UNIT_SHIFT, last = (end - 1) >> LEDGER_UNIT_SHIFT;
+    const uint32_t *starts = &stamp->starts[unit - stamp->unit];
+    while (unit <= last && starts_at(file, unit) == *starts) {
+        unit++;
+        starts++;
+    }
+    return unit > last;
+}
+
+void ledger_stamp_take(struct ledger_file *file, uint64_t start, uint64_t end,
+                       struct ledger_stamp *stamp)
+{
+    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
+    bool locked = !entry && (entry = ledger_entry_lock(file, true, NULL)) != NULL;
+    if (entry)
+        ledger_stamp_look(entry, start, end, stamp);
+    else
+        memset(stamp, 0, offsetof(struct ledger_stamp, starts));
+    if (locked)
+        ledger_entry_unlock(file);
+}
+
+bool ledger_stamp_take_quiet(struct ledger_file *file, uint64_t start, uint64_t end,
+                             struct ledger_stamp *stamp)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, true, NULL);
     if (!entry)
         return false;
     uint32_t index = ledger_entry_index(entry);
     const struct ledger_entry *first = ledger_entry_next(entry->device, entry->inode, NULL);
-    bool quiet_now = first == entry && !ledger_entry_next(entry->device, entry->inode, first) &&
-                     !ledger_entry_is_kernel(entry) &&
-                     (!ledger_entry_truncator(entry) || ledger_entry_is_appending(entry)) &&
-                     ledger_record_conflict(index, start, end, 0) == 0 &&
-                     !ledger_dirty_overlaps(entry, start, end);
-    ledger_quiet_look(entry, start, end, quiet);
+    bool quiet = first == entry && !ledger_entry_next(entry->device, entry->inode, first) &&
+                 !ledger_entry_is_kernel(entry) &&
+                 (!ledger_entry_truncator(entry) || ledger_entry_is_appending(entry)) &&
+                 ledger_record_conflict(index, start, end, 0) == 0 &&
+                 !ledger_dirty_overlaps(entry, start, end);
+    ledger_cache_watch(entry);
+    ledger_stamp_look(entry, start, end, stamp);
     ledger_entry_unlock(file);
-    return quiet_now;
+    return quiet;
 }
 
-bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quiet *quiet,
-                        uint64_t start, uint64_t end)
-{
-    if (sys_test_unsafe(SYS_TEST_AHEAD))
-        return true;
-    const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
-    if (!entry ||
-        atomic_load_explicit(&entry->generation, memory_order_acquire) != quiet->generation ||
-        atomic_load_explicit(&entry->truncations, memory_order_acquire) != quiet->truncations ||
-        atomic_load_explicit(ledger_entry_freshness(entry), memory_order_acquire) !=
-            quiet->freshness)
-        return false;
-    for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT;
-         unit++) {
-        const struct ledger_bucket *bucket =
-            ledger_bucket(ledger_entry_index(entry), unit << LEDGER_UNIT_SHIFT);
-        if (atomic_load_explicit(&bucket->starts, memory_order_acquire) !=
-            quiet->starts[unit - quiet->unit])
-            return false;
-    }
-    return true;
-}
-
-uint64_t ledger_quiet_begun(const struct ledger_file *file, uint64_t start, uint64_t end)
+bool ledger_stamp_end_lasts(const struct ledger_file *file, const struct ledger_stamp *stamp,
+                            uint64_t size)
 {
     const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
-    if (!entry)
-        return 0;
-    /* Far above what the counts of one use of the entry come to: with another use comes another
-     * place, whose counts may be lower by as much as the generation is higher. */
-    uint64_t sum = atomic_load_explicit(&entry->generation, memory_order_acquire) << 37;
-    for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT; unit++)
-        sum += atomic_load_explicit(
-            &ledger_bucket(ledger_entry_index(entry), unit << LEDGER_UNIT_SHIFT)->starts,
-            memory_order_acquire);
-    return sum;
-}
-
-struct ledger_sight ledger_sight(const struct ledger_file *file)
-{
-    struct ledger_sight sight = {.generation = 0};
-    const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
-    if (entry) {
-        sight.freshness = atomic_load_explicit(ledger_entry_freshness(entry), memory_order_acquire);
-        sight.truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
-        sight.generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
-    }
-    return sight;
-}
-
-bool ledger_sight_lasts(const struct ledger_file *file, const struct ledger_sight *sight,
-                        uint64_t size)
-{
-    const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
-    return entry && sight->generation != 0 &&
-           atomic_load_explicit(&entry->size, memory_order_acquire) == size &&
-           /* else it may be known no more: see ledger_entry_forget_size() */
-           atomic_load_explicit(&entry->truncations, memory_order_acquire) == sight->truncations &&
-           atomic_load_explicit(ledger_entry_freshness(entry), memory_order_acquire) ==
-               sight->freshness &&
-           atomic_load_explicit(&entry->generation, memory_order_acquire) == sight->generation;
+    /* The size first: it may be known no more, see ledger_entry_forget_size(). */
+    return entry && ledger_load(&entry->size) == size &&
+           ledger_stamp_is(entry, stamp, LEDGER_STAMP_SIZE | LEDGER_STAMP_FRESH, 0, 0);
 }
 
 void ledger_file_refresh(struct ledger_file *file)

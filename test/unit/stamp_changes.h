@@ -96,7 +96,7 @@ static void send_dirty(void)
     struct ledger_sending sending = ledger_dirty_now(file, (size_t)LONGEST * CELL);
     if (!f)
         return;
-    sending.quiet = &f->quiet;
+    sending.stamp = &f->stamp;
     f->file = file;
     if (ledger_dirty_take(file, &sending, false, &f->write) != 1)
         return;
@@ -158,7 +158,7 @@ static void end_write(struct flight *f)
     if (f->executed && f->kind == PROMISED) {
         struct iovec vectors[LEDGER_WRITE_VECTORS];
         ledger_write_data(&f->write, 0, f->write.length, vectors);
-        ledger_cache_keep(f->file, &f->quiet, f->write.offset, vectors, f->write.length);
+        ledger_cache_keep(f->file, &f->stamp, f->write.offset, vectors, f->write.length);
     }
     ledger_writes_end(&ending, 1);
     m.changes++;

@@ -45,7 +45,7 @@ struct flight {
     enum { NO_FLIGHT, WRITE, PROMISED, REPLAY } kind;
     struct ledger_file *file;
     struct ledger_write write;
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     uint32_t first, count, values[LONGEST];
     bool kept, stable, executed;
     uint64_t epoch, asked;
@@ -58,9 +58,8 @@ struct reading {
     bool slow, answered, held, dirty, keeps, ends;
     struct ledger_file *file;
     uint32_t first, count, got[LONGEST];
-    struct ledger_quiet quiet;
-    struct ledger_sight sight;
-    uint64_t epoch, asked, replays, begun, changes;
+    struct ledger_stamp stamp, quiet; /* an ordinary read's; what may be kept or given later */
+    uint64_t epoch, asked, changes;
     struct told told;
     /* What it may bring; and what it may if no write that began after it is in it. */
     struct values may[LONGEST], whole[LONGEST];

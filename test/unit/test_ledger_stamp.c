@@ -36,7 +36,6 @@ static void judge(enum question question, bool changed, bool legal)
 static void begin_read(void)
 {
     struct reading *r = free_reading();
-    uint64_t size;
     size_t done;
     if (!r)
         return;
@@ -58,11 +57,9 @@ static void begin_read(void)
         r->kind = GETATTR;
         return;
     }
-    r->replays = ledger_file_read_epoch(r->file, &size);
-    r->sight = ledger_sight(r->file);
-    r->begun = ledger_quiet_begun(r->file, start, start + length);
+    ledger_stamp_take(r->file, start, start + length, &r->stamp);
     r->dirty = ledger_file_dirty(r->file) > 0;
-    r->keeps = ledger_quiet_begin(r->file, start, start + length, &r->quiet);
+    r->keeps = ledger_stamp_take_quiet(r->file, start, start + length, &r->quiet);
     if (what > 2) {
         r->kind = r->keeps ? AHEAD : NO_READING;
         return;
@@ -114,7 +111,7 @@ static bool is_suspect(const struct reading *r)
     return (ledger_file_acknowledged(r->file) > 0 &&
             (ledger_file_distrusted(r->file) ||
              ledger_file_verifier_differs(r->file, r->told.verifier))) ||
-           ledger_file_read_epoch(r->file, NULL) != r->replays;
+           !ledger_stamp_lasts(r->file, &r->stamp, LEDGER_STAMP_REWRITTEN, 0, 0);
 }
 
 static void hear(struct reading *r)
@@ -143,7 +140,7 @@ static void end_read(struct reading *r)
     uint64_t start = (uint64_t)r->first * CELL, length = (uint64_t)r->count * CELL;
     uint64_t end = (uint64_t)r->told.size * CELL;
     bool suspect = is_suspect(r);
-    bool mixed = ledger_quiet_begun(r->file, start, start + length) != r->begun;
+    bool mixed = !ledger_stamp_lasts(r->file, &r->stamp, 0, start, start + length);
     bool cut_short = r->dirty && end < start + length;
     r->kind = NO_READING;
     if (cut_short)
@@ -157,14 +154,14 @@ static void end_read(struct reading *r)
     hear(r);
     keep(r);
     r->ends = r->held = r->first <= r->told.size && r->told.size <= r->first + r->count &&
-                        ledger_sight_lasts(r->file, &r->sight, end);
+                        ledger_stamp_end_lasts(r->file, &r->stamp, end);
     r->kind = r->held ? READ : NO_READING;
     r->count = 0; /* nothing of it is watched any more */
 }
 
 static void give(struct reading *r)
 {
-    uint64_t size, replays = ledger_file_read_epoch(r->file, &size);
+    uint64_t size = ledger_file_least_size(r->file);
     uint32_t from = random_below(r->count), to = from + 1 + random_below(r->count - from);
     if (to > r->told.size - r->first)
         to = r->told.size - r->first;
@@ -173,8 +170,9 @@ static void give(struct reading *r)
     if (size / CELL <= r->first + from || to <= from)
         return;
     uint64_t start = (uint64_t)r->first * CELL;
-    bool changed = replays != r->replays ||
-                   !ledger_quiet_lasts(r->file, &r->quiet, start + from * CELL, start + to * CELL);
+    bool changed = !ledger_stamp_lasts(r->file, &r->quiet, LEDGER_STAMP_REWRITTEN, 0, 0) ||
+                   !ledger_stamp_lasts(r->file, &r->quiet, LEDGER_STAMP_SIZE | LEDGER_STAMP_FRESH,
+                                       start + from * CELL, start + to * CELL);
     judge(GIVEN, changed, file_has(r, from, to, m.synced));
     if (!changed && random_below(4) == 0)
         keep(r);
@@ -194,7 +192,7 @@ static void end_ahead(struct reading *r)
 
 static void ask_end(struct reading *r)
 {
-    bool lasts = ledger_sight_lasts(r->file, &r->sight, (uint64_t)r->told.size * CELL);
+    bool lasts = ledger_stamp_end_lasts(r->file, &r->stamp, (uint64_t)r->told.size * CELL);
     judge(END, !lasts, size_may_be(r->told.size));
     if (!lasts)
         r->kind = NO_READING;
@@ -223,27 +221,27 @@ static void go_on_with_read(void)
 
 static void read_cache(void)
 {
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     struct ledger_file *file = any_file();
     struct reading r = {.file = file, .kind = GETATTR};
     r.count = any_range(&r.first);
     uint64_t start = (uint64_t)r.first * CELL, since = m.now - random_below(50) * STEP_NS;
     if (since < m.opened)
         since = m.opened;
-    size_t had = ledger_cache_copy(file, start, (size_t)r.count * CELL, buffer, &quiet);
+    size_t had = ledger_cache_copy(file, start, (size_t)r.count * CELL, buffer, &stamp);
     r.count = (uint32_t)(had / CELL);
     for (uint32_t i = 0; i < r.count; i++)
         memcpy(&r.got[i], &buffer[i * CELL], sizeof(r.got[i]));
     if (had == 0)
         return;
-    enum ledger_cache_state state = ledger_cache_judge_copy(file, &quiet, start, had, since);
+    enum ledger_cache_state state = ledger_cache_judge_copy(file, &stamp, start, had, since);
     if (state == LEDGER_CACHE_UNSEEN) {
         r.asked = m.now;
         r.changes = m.changes;
         r.epoch = ledger_file_asking(file);
         answer(&r);
         end_getattr(&r);
-        state = ledger_cache_judge_copy(file, &quiet, start, had, since);
+        state = ledger_cache_judge_copy(file, &stamp, start, had, since);
     }
     judge(COPIED, state != LEDGER_CACHE_GOOD, file_has(&r, 0, r.count, since));
 }
