@@ -271,7 +271,7 @@ static ssize_t give_part(struct reading *reading, struct file_part *part, size_t
         have = size - at;
     if (!sys_test_unsafe(SYS_TEST_AHEAD) &&
         !ledger_stamp_lasts(&inode->entry, stamp, LEDGER_STAMP_GIVEN, at, at + have)) {
-        reading->changed = ledger_stamp_lasts(&inode->entry, stamp, LEDGER_STAMP_REWRITTEN, 0, 0);
+        reading->changed |= ledger_stamp_lasts(&inode->entry, stamp, LEDGER_STAMP_REWRITTEN, 0, 0);
         return 0;
     }
     struct iovec data = {(uint8_t *)part->vector.iov_base + from, have};
@@ -371,7 +371,7 @@ void file_ahead_told(struct file_inode *inode, const struct ledger_stamp *stamp,
                      uint64_t offset, const struct nfs_transfer *transfer)
 {
     struct ledger_attributes attributes, known;
-    uint64_t verified_ns, epoch = ledger_stamp_epoch(stamp);
+    uint64_t verified_ns, epoch = ledger_epoch(stamp->changes, stamp->truncations);
     if (!transfer->attr.present || transfer->two_ends)
         return;
     file_attributes_convert(&transfer->attr.attr, &attributes);

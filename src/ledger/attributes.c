@@ -138,9 +138,8 @@ bool ledger_number_is_shared(uint64_t device, uint64_t inode)
 
 uint64_t ledger_entry_epoch(const struct ledger_entry *entry)
 {
-    uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
-    uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
-    return ledger_epoch(changes, truncations);
+    uint64_t changes = atomic_load(&entry->changes);
+    return ledger_epoch(changes, atomic_load(&entry->truncations));
 }
 
 uint64_t ledger_file_asking(struct ledger_file *file)

@@ -7,21 +7,20 @@
 
 static uint32_t starts_at(uint32_t file, uint64_t unit)
 {
-    return atomic_load_explicit(&ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->starts,
-                                memory_order_acquire);
+    return atomic_load(&ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->starts);
 }
 
 void ledger_stamp_look(const struct ledger_entry *entry, uint64_t start, uint64_t end,
                        struct ledger_stamp *stamp)
 {
-    stamp->generation = ledger_load(&entry->generation);
-    stamp->truncations = ledger_load(&entry->truncations);
-    stamp->freshness = ledger_load(ledger_entry_freshness(entry));
-    stamp->frames = ledger_load(&entry->frames);
-    stamp->replays = atomic_load_explicit(&entry->replays, memory_order_acquire);
-    stamp->cuts = atomic_load_explicit(&entry->cuts, memory_order_acquire);
-    stamp->changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
-    stamp->size = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    stamp->generation = atomic_load(&entry->generation);
+    stamp->truncations = atomic_load(&entry->truncations);
+    stamp->freshness = atomic_load(ledger_entry_freshness(entry));
+    stamp->frames = atomic_load(&entry->frames);
+    stamp->replays = atomic_load(&entry->replays);
+    stamp->cuts = atomic_load(&entry->cuts);
+    stamp->changes = atomic_load(&entry->changes);
+    stamp->size = atomic_load(&entry->size);
     stamp->unit = start >> LEDGER_UNIT_SHIFT;
     if (start == end)
         return;
@@ -81,7 +80,7 @@ bool ledger_stamp_end_lasts(const struct ledger_file *file, const struct ledger_
 {
     const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
     /* The size first: it may be known no more, see ledger_entry_forget_size(). */
-    return entry && ledger_load(&entry->size) == size &&
+    return entry && atomic_load(&entry->size) == size &&
            ledger_stamp_is(entry, stamp, LEDGER_STAMP_SIZE | LEDGER_STAMP_FRESH, 0, 0);
 }
 

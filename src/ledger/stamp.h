@@ -52,22 +52,17 @@ void ledger_stamp_look(const struct ledger_entry *entry, uint64_t start, uint64_
                        struct ledger_stamp *stamp);
 bool ledger_starts_last(const struct ledger_entry *entry, const struct ledger_stamp *stamp,
                         uint64_t start, uint64_t end);
-static inline uint64_t ledger_load(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_acquire);
-}
 static inline bool ledger_stamp_is(const struct ledger_entry *entry,
                                    const struct ledger_stamp *stamp, unsigned what, uint64_t start,
                                    uint64_t end)
 {
-    if (ledger_load(&entry->generation) != stamp->generation ||
-        (what & LEDGER_STAMP_SIZE && ledger_load(&entry->truncations) != stamp->truncations) ||
+    if (atomic_load(&entry->generation) != stamp->generation ||
+        (what & LEDGER_STAMP_SIZE && atomic_load(&entry->truncations) != stamp->truncations) ||
         (what & LEDGER_STAMP_FRESH &&
-         ledger_load(ledger_entry_freshness(entry)) != stamp->freshness) ||
-        (what & LEDGER_STAMP_FRAMES && ledger_load(&entry->frames) != stamp->frames) ||
-        (what & LEDGER_STAMP_REWRITTEN &&
-         (atomic_load_explicit(&entry->replays, memory_order_acquire) != stamp->replays ||
-          atomic_load_explicit(&entry->cuts, memory_order_acquire) != stamp->cuts)))
+         atomic_load(ledger_entry_freshness(entry)) != stamp->freshness) ||
+        (what & LEDGER_STAMP_FRAMES && atomic_load(&entry->frames) != stamp->frames) ||
+        (what & LEDGER_STAMP_REWRITTEN && (atomic_load(&entry->replays) != stamp->replays ||
+                                           atomic_load(&entry->cuts) != stamp->cuts)))
         return false;
     return start == end || ledger_starts_last(entry, stamp, start, end);
 }
@@ -86,12 +81,6 @@ static inline bool ledger_stamp_lasts(const struct ledger_file *file,
  * end, as far as this host goes, if that is at `size`? */
 bool ledger_stamp_end_lasts(const struct ledger_file *file, const struct ledger_stamp *stamp,
                             uint64_t size);
-
-/* As of ledger_file_asking(), then. */
-static inline uint64_t ledger_stamp_epoch(const struct ledger_stamp *stamp)
-{
-    return ledger_epoch(stamp->changes, stamp->truncations);
-}
 
 /* The file was opened or locked: who does that sees what others wrote before, and what any process
  * of this host read of it until now is old. */

@@ -105,7 +105,7 @@ static void end_getattr(struct reading *r)
     r->kind = NO_READING;
 }
 
-/* As file_read_is_suspect() does it. */
+/* As file_answer_judge() does it. */
 static bool is_suspect(const struct reading *r)
 {
     return (ledger_file_acknowledged(r->file) > 0 &&
