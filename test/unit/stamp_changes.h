@@ -252,9 +252,8 @@ static void cut_model(uint32_t size)
     m.changes++;
 }
 
-static void begin_cut(void)
+static void begin_cut(uint32_t size)
 {
-    uint32_t size = random_below(CELLS + 1);
     if (m.cut.active || (size < CELLS && is_flying(size, CELLS - size)))
         return; /* it would wait */
     must(ledger_file_truncate_begin(any_file(), (uint64_t)size * CELL) == 0);
@@ -275,7 +274,7 @@ static void go_on_with_cut(void)
     uint64_t size = (uint64_t)m.cut.size * CELL;
     if (!m.cut.active) {
         if (random_below(3) == 0)
-            begin_cut();
+            begin_cut(random_below(CELLS + 1));
         return;
     }
     if (!m.cut.executed && random_below(3) > 0) {
@@ -292,6 +291,19 @@ static void go_on_with_cut(void)
     for (uint32_t i = 0; i < CELLS && !m.cut.executed; i++) {
         if (m.cut.adds[i])
             forget(&m.may[i], 0);
+    }
+}
+
+/* It has other bytes then, and the size that it had. */
+static void cut_and_grow(void)
+{
+    uint32_t size = m.size;
+    if (m.cut.active)
+        return;
+    for (unsigned i = 0; i < 2; i++) {
+        begin_cut(i == 0 ? random_below(size + 1) : size);
+        while (m.cut.active)
+            go_on_with_cut();
     }
 }
 
