@@ -21,7 +21,7 @@
 #include "file/stray.h"
 #include "file/versions.h"
 #include "file/world.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "stats/count.h"
 #include "sys/critical.h"
 #include "sys/fd.h"

@@ -9,10 +9,11 @@
 #include "file/io.h"
 #include "file/lane.h"
 #include "ledger/cache.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/uncommitted.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 enum {
     WINDOW_LEAST = 32 << 10,
@@ -58,15 +59,15 @@ static uint64_t add(struct asking *asking, uint64_t offset, uint64_t end, size_t
             stop = offset + most;
         size_t length = (size_t)((stop < end ? stop : end) - offset);
         uint64_t asked_ns = sys_now_ns();
-        struct ledger_quiet quiet;
-        if (!ledger_quiet_begin(&open->inode->entry, offset, offset + length, &quiet))
+        struct ledger_stamp stamp;
+        if (!ledger_stamp_take_quiet(&open->inode->entry, offset, offset + length, &stamp))
             break;
         struct file_part *part = new_part(open, offset, &length);
         if (!part)
             break;
         part->announced = announced;
         part->asked_ns = asked_ns;
-        part->quiet = quiet;
+        part->request.stamp = stamp;
         fetched->parts[fetched->count++] = part;
         asking->requests[asking->count++] = &part->request;
         file_hold(open);
@@ -249,7 +250,7 @@ static bool times_out(struct reading *reading, struct file_part *part)
 static ssize_t give_part(struct reading *reading, struct file_part *part, size_t done)
 {
     struct file_inode *inode = reading->open->inode;
-    uint64_t at = reading->offset + done, from = at - file_part_start(part), size;
+    uint64_t at = reading->offset + done, from = at - file_part_start(part);
     if (!file_part_is_done(part) &&
         part->asked_ns < file_fetched_fresh_since(inode, reading->now_ns))
         return 0; /* it would be too old */
@@ -262,19 +263,21 @@ static ssize_t give_part(struct reading *reading, struct file_part *part, size_t
     size_t have = (size_t)part->request.result - from;
     if (have > reading->length - done)
         have = reading->length - done;
-    uint64_t replays = ledger_file_read_epoch(&inode->entry, &size);
-    if (at >= size || replays != part->request.replays)
-        return 0; /* cut by another host, or written again, meanwhile */
+    const struct ledger_stamp *stamp = &part->request.stamp;
+    uint64_t size = ledger_file_least_size(&inode->entry);
+    if (at >= size)
+        return 0; /* cut by another host meanwhile */
     if (have > size - at)
         have = size - at;
-    if (!ledger_quiet_lasts(&inode->entry, &part->quiet, at, at + have)) {
-        reading->changed = true;
+    if (!sys_test_unsafe(SYS_TEST_AHEAD) &&
+        !ledger_stamp_lasts(&inode->entry, stamp, LEDGER_STAMP_GIVEN, at, at + have)) {
+        reading->changed |= ledger_stamp_lasts(&inode->entry, stamp, LEDGER_STAMP_REWRITTEN, 0, 0);
         return 0;
     }
     struct iovec data = {(uint8_t *)part->vector.iov_base + from, have};
     int result = file_give(reading->vectors, done, data.iov_base, have);
     if (file_tunables.read_cache_max > 0)
-        ledger_cache_keep(&inode->entry, &part->quiet, at, &data, have);
+        ledger_cache_keep(&inode->entry, stamp, at, &data, have);
     return result != 0 ? result : (ssize_t)have;
 }
 
@@ -364,35 +367,35 @@ void file_ahead_read(struct file_open *open, const struct iovec *vectors, int co
     pthread_mutex_unlock(&open->ahead.lock);
 }
 
-void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,
-                     const struct nfs_transfer *transfer)
+void file_ahead_told(struct file_inode *inode, const struct ledger_stamp *stamp, uint64_t asked_ns,
+                     uint64_t offset, const struct nfs_transfer *transfer)
 {
     struct ledger_attributes attributes, known;
-    uint64_t verified_ns;
-    if (asked->at_ns == 0 || !transfer->attr.present || transfer->two_ends)
+    uint64_t verified_ns, epoch = ledger_epoch(stamp->changes, stamp->truncations);
+    if (!transfer->attr.present || transfer->two_ends)
         return;
     file_attributes_convert(&transfer->attr.attr, &attributes);
-    ledger_cache_told(&inode->entry, asked->epoch, &attributes, asked->at_ns);
-    ledger_file_saw(&inode->entry, asked->epoch, &attributes, asked->at_ns);
+    ledger_cache_told(&inode->entry, epoch, &attributes, asked_ns);
+    ledger_file_saw(&inode->entry, epoch, &attributes, asked_ns);
     /* Who reads the end, or reads first after a lock, asks for the attributes next. */
     if ((transfer->eof && offset + transfer->length == attributes.size) ||
         (ledger_file_attributes(&inode->entry, &known, &verified_ns) &&
          verified_ns < atomic_load_explicit(&inode->opened_ns, memory_order_relaxed)))
-        ledger_file_confirmed(&inode->entry, &attributes, asked->at_ns);
+        ledger_file_confirmed(&inode->entry, &attributes, asked_ns);
 }
 
 /* ---- the end of the file ---- */
 
-void file_ahead_note_end(struct file_open *open, const struct file_asked *asked, uint64_t offset,
-                         const struct nfs_transfer *transfer)
+void file_ahead_note_end(struct file_open *open, const struct ledger_stamp *stamp,
+                         uint64_t asked_ns, uint64_t offset, const struct nfs_transfer *transfer)
 {
     uint64_t end = offset + transfer->length;
-    if (asked->at_ns == 0 || !transfer->eof || transfer->two_ends || !transfer->attr.present ||
-        transfer->attr.attr.size != end ||
-        !ledger_sight_lasts(&open->inode->entry, &asked->sight, end))
+    if (!transfer->eof || transfer->two_ends || !transfer->attr.present ||
+        transfer->attr.attr.size != end || !ledger_stamp_end_lasts(&open->inode->entry, stamp, end))
         return;
     pthread_mutex_lock(&open->ahead.lock);
-    open->ahead.end_asked = *asked;
+    open->ahead.end_stamp = *stamp;
+    open->ahead.end_asked_ns = asked_ns;
     atomic_store_explicit(&open->ahead.file_end, end, memory_order_relaxed);
     pthread_mutex_unlock(&open->ahead.lock);
 }
@@ -404,10 +407,11 @@ bool file_ahead_ends(struct file_open *open, uint64_t offset)
         return false;
     pthread_mutex_lock(&ahead->lock);
     uint64_t end = atomic_load_explicit(&ahead->file_end, memory_order_relaxed);
-    struct file_asked asked = ahead->end_asked;
+    struct ledger_stamp stamp = ahead->end_stamp;
+    uint64_t asked_ns = ahead->end_asked_ns;
     pthread_mutex_unlock(&ahead->lock);
-    return offset >= end && asked.at_ns >= file_fetched_fresh_since(open->inode, sys_now_ns()) &&
-           ledger_sight_lasts(&open->inode->entry, &asked.sight, end);
+    return offset >= end && asked_ns >= file_fetched_fresh_since(open->inode, sys_now_ns()) &&
+           ledger_stamp_end_lasts(&open->inode->entry, &stamp, end);
 }
 
 /* ---- advice ---- */

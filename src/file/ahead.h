@@ -6,7 +6,7 @@
  * there, and for the third time in the same 64 KiB, is given all of them. What a program announces
  * by posix_fadvise(2) is fetched as well. The bytes wait in memory of this process. They are given
  * out only while nobody of this host has begun to change them since they were asked for
- * (ledger/quiet.h), and for a second, or actimeo, at most: so late is seen what other hosts write,
+ * (ledger/stamp.h), and for a second, or actimeo, at most: so late is seen what other hosts write,
  * and users of this host that have another registry. All else is an ordinary read.
  */
 #ifndef FILE_AHEAD_H
@@ -81,24 +81,15 @@ struct file_gift {
 void file_ahead_read(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                      uint64_t offset, struct file_gift *gift);
 
-/* Around an ordinary READ: what comes with the answer tells whether others changed the file. The
- * time is that of the READ itself. */
-enum { FILE_ASKS = 1 };
-static inline struct file_asked file_ahead_asks(struct file_open *open)
-{
-    struct ledger_file *file = &open->inode->entry;
-    struct file_asked asked = {0};
-    if (file_ahead_allowed(open))
-        asked = (struct file_asked){ledger_file_asking(file), FILE_ASKS, ledger_sight(file)};
-    return asked;
-}
-void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,
-                     const struct nfs_transfer *transfer);
+/* After a READ that was sent at `asked_ns`: what came with the answer tells whether others changed
+ * the file since the stamp was taken. */
+void file_ahead_told(struct file_inode *inode, const struct ledger_stamp *stamp, uint64_t asked_ns,
+                     uint64_t offset, const struct nfs_transfer *transfer);
 
 /* The answer of a READ may also tell where the file ends: then that is known, until somebody of
  * this host changes or opens the file, and as long as bytes that were fetched may be given out. */
-void file_ahead_note_end(struct file_open *open, const struct file_asked *asked, uint64_t offset,
-                         const struct nfs_transfer *transfer);
+void file_ahead_note_end(struct file_open *open, const struct ledger_stamp *stamp,
+                         uint64_t asked_ns, uint64_t offset, const struct nfs_transfer *transfer);
 /* Is it known that there is nothing at `offset`? */
 bool file_ahead_ends(struct file_open *open, uint64_t offset);
 

@@ -63,8 +63,11 @@ static bool settle_read(struct file_request *request)
     struct file_inode *inode = request->open->inode;
     if (request->call.error == -ENETDOWN ||
         nfs_read_end(&request->call, (uint64_t)request->offset, &transfer) != 0 ||
-        (transfer.length < request->length && !transfer.eof) || transfer.two_ends ||
-        file_read_is_suspect(inode, &transfer, request->replays))
+        (transfer.length < request->length && !transfer.eof))
+        return false;
+    /* Nobody may wait here for another answer; and of what is dirty nothing was asked for. */
+    if (file_answer_judge(inode, &request->stamp, &transfer, (uint64_t)request->offset,
+                          request->length, FILE_ANSWER_MIXED | FILE_ANSWER_CUT) != FILE_ANSWER_GOOD)
         return false;
     /* What is believed of the size is wrong, and old: the server is to be asked for it. */
     if (transfer.length != request->call.certain && !file_inode_known(inode, &attributes))
@@ -73,8 +76,8 @@ static bool settle_read(struct file_request *request)
         stats_file_read(request->open->stats, transfer.length,
                         request->call.answered_ns - request->call.sent_ns);
     else
-        file_ahead_told(inode, &(struct file_asked){request->epoch, request->call.sent_ns, {0}},
-                        (uint64_t)request->offset, &transfer);
+        file_ahead_told(inode, &request->stamp, request->call.sent_ns, (uint64_t)request->offset,
+                        &transfer);
     request->result = (ssize_t)transfer.length;
     return true;
 }

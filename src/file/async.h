@@ -55,8 +55,8 @@ struct file_request {
     struct file_lane *lane;
     size_t length;
     const char *stranded; /* why its file is to be handed over, and it to the kernel; NULL: not */
-    uint64_t epoch, replays; /* of a read */
-    struct file_target to;   /* of a write */
+    struct ledger_stamp stamp; /* of a read: when it was asked for */
+    struct file_target to;     /* of a write */
     struct file_write write;
     struct iovec kept[LEDGER_WRITE_VECTORS]; /* the data in the ledger */
     struct rpc_call call;

@@ -28,23 +28,23 @@ static size_t whole(struct file_inode *inode, uint64_t offset, size_t length, si
 }
 
 /* What the copy is worth, after a question to the server if need be. */
-static bool is_good(struct file_open *open, const struct ledger_quiet *quiet, uint64_t offset,
+static bool is_good(struct file_open *open, const struct ledger_stamp *stamp, uint64_t offset,
                     size_t length)
 {
     struct file_inode *inode = open->inode;
     struct ledger_attributes attributes;
     uint64_t since_ns = file_fresh_since(inode);
     enum ledger_cache_state state =
-        ledger_cache_judge_copy(&inode->entry, quiet, offset, length, since_ns);
+        ledger_cache_judge_copy(&inode->entry, stamp, offset, length, since_ns);
     if (state == LEDGER_CACHE_UNSEEN && file_inode_ask(inode, open->auth, &attributes) == 0)
-        state = ledger_cache_judge_copy(&inode->entry, quiet, offset, length, since_ns);
+        state = ledger_cache_judge_copy(&inode->entry, stamp, offset, length, since_ns);
     return state == LEDGER_CACHE_GOOD;
 }
 
 ssize_t file_cache_read(struct file_open *open, const struct iovec *vectors, int count,
                         size_t length, uint64_t offset)
 {
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     struct file_inode *inode = open->inode;
     if (!is_on(open, length) || !ledger_cache_watches(&inode->entry) ||
         file_bad_vectors(vectors, count))
@@ -52,9 +52,9 @@ ssize_t file_cache_read(struct file_open *open, const struct iovec *vectors, int
     uint8_t *bytes = sys_alloc(length);
     if (!bytes)
         return -EAGAIN;
-    size_t had = ledger_cache_copy(&inode->entry, offset, length, bytes, &quiet);
+    size_t had = ledger_cache_copy(&inode->entry, offset, length, bytes, &stamp);
     ssize_t result = -EAGAIN;
-    if (had > 0 && is_good(open, &quiet, offset, had) &&
+    if (had > 0 && is_good(open, &stamp, offset, had) &&
         (had = whole(inode, offset, length, had)) > 0) {
         int error = file_give(vectors, 0, bytes, had);
         result = error != 0 ? error : (ssize_t)had;
@@ -77,10 +77,10 @@ ssize_t file_cache_fill(struct file_open *open, const struct iovec *vectors, int
                         size_t length, uint64_t offset)
 {
     struct ledger_file *file = &open->inode->entry;
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     uint8_t *bytes = NULL;
     if (is_on(open, length) && ledger_cache_is_there() && !file_bad_vectors(vectors, count) &&
-        ledger_quiet_begin(file, offset, offset + length, &quiet))
+        ledger_stamp_take_quiet(file, offset, offset + length, &stamp))
         bytes = sys_alloc(length);
     if (!bytes)
         return file_read_at(open, vectors, count, length, (off_t)offset);
@@ -88,7 +88,7 @@ ssize_t file_cache_fill(struct file_open *open, const struct iovec *vectors, int
     ssize_t result = file_read_at(open, &own, 1, length, (off_t)offset);
     if (result > 0) {
         int error = file_give(vectors, 0, bytes, (size_t)result);
-        ledger_cache_keep(file, &quiet, offset, &own, (size_t)result);
+        ledger_cache_keep(file, &stamp, offset, &own, (size_t)result);
         result = error != 0 ? error : result;
     }
     sys_free(bytes);
@@ -96,12 +96,12 @@ ssize_t file_cache_fill(struct file_open *open, const struct iovec *vectors, int
 }
 
 void file_cache_wrote(struct ledger_file *file, const struct ledger_write *write,
-                      const struct ledger_quiet *quiet)
+                      const struct ledger_stamp *stamp)
 {
     struct iovec kept[LEDGER_WRITE_VECTORS];
-    if (file_tunables.read_cache_max == 0 || file_tunables.actimeo == 0 || quiet->generation == 0 ||
+    if (file_tunables.read_cache_max == 0 || file_tunables.actimeo == 0 || stamp->generation == 0 ||
         !ledger_cache_is_there() || write->length == 0)
         return;
     ledger_write_data(write, 0, write->length, kept);
-    ledger_cache_keep(file, quiet, write->offset, kept, write->length);
+    ledger_cache_keep(file, stamp, write->offset, kept, write->length);
 }

@@ -16,8 +16,8 @@ ssize_t file_cache_read(struct file_open *open, const struct iovec *vectors, int
 ssize_t file_cache_fill(struct file_open *open, const struct iovec *vectors, int count,
                         size_t length, uint64_t offset);
 
-/* The server has what the ledger has of this write, taken from it at `quiet`. Before its end. */
+/* The server has what the ledger has of this write, taken from it at `stamp`. Before its end. */
 void file_cache_wrote(struct ledger_file *file, const struct ledger_write *write,
-                      const struct ledger_quiet *quiet);
+                      const struct ledger_stamp *stamp);
 
 #endif

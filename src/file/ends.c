@@ -50,32 +50,37 @@ static bool is_confirmed(uint64_t end, uint64_t told, uint64_t size)
     return end < told ? size <= end : size >= end;
 }
 
-ssize_t file_ends_decide(struct file_open *open, uint64_t offset,
-                         const struct nfs_transfer *transfer, struct file_ends *ends)
+bool file_ends_decide(struct file_open *open, uint64_t offset, const struct nfs_transfer *transfer,
+                      struct file_ends *ends, ssize_t *result)
 {
     struct ledger_attributes asked;
     uint64_t end = offset + transfer->length, told = transfer->attr.attr.size, known = 0;
+    *result = (ssize_t)transfer->length;
     if (end == told || (end < told && !transfer->eof))
-        return (ssize_t)transfer->length; /* the last part has one, and reaches farther */
+        return true; /* the last part has one, and reaches farther */
     /* It has grown to what it was told to be before, and goes on. */
     if (end < told && ends->tries > 0 && end >= ends->told)
-        return (ssize_t)transfer->length;
+        return true;
     if (kernel_size(open->inode, &known) && is_confirmed(end, told, known))
-        return (ssize_t)transfer->length;
-    int result = file_inode_ask(open->inode, open->auth, &asked);
-    if (result != 0)
-        return result;
+        return true;
+    int error = file_inode_ask(open->inode, open->auth, &asked);
+    if (error != 0) {
+        *result = error;
+        return true;
+    }
     if (is_confirmed(end, told, asked.size))
-        return (ssize_t)transfer->length;
+        return true;
     ends->told = told;
     if (ends->tries < TRIES) {
         sys_nanosleep_ms(1u << ends->tries++);
-        return -EAGAIN;
+        return false;
     }
     say(open->inode, end, told);
-    if (end < told)
-        return -EIO;
     if (known < asked.size)
         known = asked.size;
-    return known > offset ? (ssize_t)(known - offset) : 0;
+    if (end < told)
+        *result = -EIO;
+    else
+        *result = known > offset ? (ssize_t)(known - offset) : 0;
+    return true;
 }

@@ -42,8 +42,8 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
     if (flushing->stuck)
         return flushing->result; /* it would be sent again and again */
     run->write.to = &runs->c->to;
-    run->quiet.generation = 0;
-    flushing->sending.quiet = &run->quiet;
+    run->stamp.generation = 0;
+    flushing->sending.stamp = &run->stamp;
     int result =
         ledger_dirty_take(runs->c->to.entry, &flushing->sending, wait, &run->write.announced);
     if (result == 1 && !flushing->sends) {
@@ -105,7 +105,7 @@ static void end(struct file_runs *runs, struct file_run *run, int result,
     }
     stats_add(&stats_own->counters.gathered_writes, 1);
     stats_add(&stats_own->counters.gathered_bytes, write->length);
-    file_cache_wrote(runs->c->to.entry, write, &run->quiet); /* while the bytes are there */
+    file_cache_wrote(runs->c->to.entry, write, &run->stamp); /* while the bytes are there */
     ledger_writes_end(ending, 1);
 }
 

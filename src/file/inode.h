@@ -7,7 +7,7 @@
 #include "directnfs/stats.h"
 #include "file/file.h"
 #include "file/mount.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/writes.h"
 
 /* A handle that a file got when the one before was stale. */
@@ -67,12 +67,6 @@ struct file_inode {
 #define FILE_AHEAD_NONE UINT64_MAX       /* nothing was read yet */
 #define FILE_AHEAD_OFF  (UINT64_MAX - 1) /* no read follows another */
 enum { FILE_AHEAD_ENDS = 16, FILE_AHEAD_UNITS = 32 };
-/* The moment before a READ: so its answer can be told from what else is learned of the file. */
-struct file_asked {
-    uint64_t epoch, at_ns; /* 0: nobody wants to know */
-    struct ledger_sight sight;
-};
-
 struct file_ahead {
     _Atomic bool allowed;     /* the file is read, and not with O_DIRECT */
     _Atomic unsigned fetched; /* parts that were asked for, and not used up */
@@ -83,9 +77,10 @@ struct file_ahead {
     _Atomic uint32_t units[FILE_AHEAD_UNITS];
     /* Where the file ended by the last READ that met its end; FILE_AHEAD_NONE: by none. */
     _Atomic uint64_t file_end;
-    pthread_mutex_t lock;        /* briefly, but where no thread can be started */
-    struct file_asked end_asked; /* that READ; `lock` */
-    struct file_fetched *all;    /* the parts; NULL: there never was any; `lock` */
+    pthread_mutex_t lock;          /* briefly, but where no thread can be started */
+    struct ledger_stamp end_stamp; /* before that READ; `lock` */
+    uint64_t end_asked_ns;         /* when it was sent; `lock` */
+    struct file_fetched *all;      /* the parts; NULL: there never was any; `lock` */
 };
 
 /*

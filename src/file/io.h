@@ -21,12 +21,12 @@ struct file_ends {
 };
 
 /*
- * nfs_read() found two ends. Returns how many of the bytes that it read from `offset` on
- * are the file's; -EAGAIN: after a pause, it is to be read again; -EIO: data are missing (said on
- * the log); or the error of asking for the size.
+ * nfs_read() found two ends. False: after a pause, it is to be read again. Else *result: how many
+ * of the bytes that it read from `offset` on are the file's; -EIO: data are missing (said on the
+ * log); or the error of asking for the size.
  */
-ssize_t file_ends_decide(struct file_open *open, uint64_t offset,
-                         const struct nfs_transfer *transfer, struct file_ends *ends);
+bool file_ends_decide(struct file_open *open, uint64_t offset, const struct nfs_transfer *transfer,
+                      struct file_ends *ends, ssize_t *result);
 
 /* ---- writing ---- */
 
@@ -58,13 +58,20 @@ ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int co
  * of this host is overtaken. Returns how many were written, 0 if the file does reach farther, or
  * as file_pwritev(). */
 ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length);
-/*
- * A server that restarted may have lost data that is acknowledged and not committed, so that it is
- * missing in what was read. True if that is possible: then a COMMIT finds out, and the data is
- * written again. `replays` is ledger_file_read_epoch() from before the read.
- */
-bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
-                          uint64_t replays);
+/* What an answer to READ is worth. Bits, so that who knows better can waive some. */
+enum file_answer {
+    FILE_ANSWER_GOOD = 0,
+    FILE_ANSWER_LACKS = 1,   /* maybe, what is acknowledged and not committed: the server may have
+                                restarted. A COMMIT finds out, and it is written again */
+    FILE_ANSWER_MIXED = 2,   /* maybe, half of a write of this host that began meanwhile */
+    FILE_ANSWER_CUT = 4,     /* the server may not know that the file goes on, as that is dirty */
+    FILE_ANSWER_TWO_ENDS = 8 /* it says two things of where the file ends */
+};
+/* The first that is so, of the answer to what was asked for in [offset, offset + length), since the
+ * stamp was taken: also of the writes there, unless FILE_ANSWER_MIXED is waived. Never waits. */
+enum file_answer file_answer_judge(struct file_inode *inode, const struct ledger_stamp *stamp,
+                                   const struct nfs_transfer *transfer, uint64_t offset,
+                                   size_t length, unsigned waived);
 
 /*
  * Enters a write of at most LEDGER_WRITE_MAX bytes into the ledger, finding room by COMMITs;

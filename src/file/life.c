@@ -6,7 +6,7 @@
 #include "file/io.h"
 #include "file/mount.h"
 #include "ledger/cache.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/world.h"
 #include "stats/count.h"
 #include "sys/critical.h"

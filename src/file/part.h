@@ -6,18 +6,17 @@
 #define FILE_PART_H
 
 #include "file/async.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 
 enum {
     FILE_PART_LEAST = 64 << 10, /* what a part is worth asking for, where there is more to read */
-    FILE_PART_MOST = LEDGER_QUIET_MAX
+    FILE_PART_MOST = LEDGER_STAMP_MAX
 };
 
 struct file_part {
     struct file_request request;
     struct iovec vector;
-    struct ledger_quiet quiet; /* when it was asked for, */
-    _Atomic uint64_t asked_ns; /* and when that was; 0: it is not wanted any more */
+    _Atomic uint64_t asked_ns; /* when it was asked for; 0: it is not wanted any more */
     _Atomic bool done;
     /* Under the lock of the open file's `ahead`. */
     bool announced; /* by posix_fadvise(2), and not part of a sequence */

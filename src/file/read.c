@@ -10,7 +10,7 @@
 #include "file/renew.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/uncommitted.h"
 #include "rpc/message.h"
 #include "stats/count.h"
@@ -22,8 +22,10 @@ enum {
     READ_WHOLE_MOST = 1 << 20 /* bytes of a read that is not to be half of a write */
 };
 
-bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
-                          uint64_t replays)
+/* Might the server lack what it has acknowledged? It may have restarted before the answer, or what
+ * it lost may have been written again, or cut off, since the question. */
+static bool may_lack(struct file_inode *inode, const struct ledger_stamp *stamp,
+                     const struct nfs_transfer *transfer)
 {
     uint64_t verifier;
     if (ledger_file_acknowledged(&inode->entry) > 0 &&
@@ -31,139 +33,160 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *t
          !file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
          ledger_file_verifier_differs(&inode->entry, verifier)))
         return true;
-    return ledger_file_read_epoch(&inode->entry, NULL) != replays;
+    return !ledger_stamp_lasts(&inode->entry, stamp, LEDGER_STAMP_REWRITTEN, 0, 0);
 }
 
-/* [offset, offset + length) was found to be dirty: as much as still is, in one step, or -EFAULT;
- * -EAGAIN: not all of it, or it is too much for that. */
-static ssize_t give_dirty(struct file_inode *inode, const struct iovec *vectors, size_t length,
-                          uint64_t offset)
+enum file_answer file_answer_judge(struct file_inode *inode, const struct ledger_stamp *stamp,
+                                   const struct nfs_transfer *transfer, uint64_t offset,
+                                   size_t length, unsigned waived)
 {
-    size_t done;
-    uint8_t *memory = length <= READ_WHOLE_MOST ? sys_alloc(length) : NULL;
-    if (!memory)
-        return -EAGAIN;
-    ssize_t result = -EAGAIN;
-    if (ledger_dirty_read(&inode->entry, offset, length, memory, &done) == LEDGER_DIRTY_ALL)
-        result = (ssize_t)done;
-    if (result > 0 && file_give(vectors, 0, memory, done) != 0)
-        result = -EFAULT;
-    sys_free(memory);
-    return result;
+    if (!(waived & FILE_ANSWER_LACKS) && may_lack(inode, stamp, transfer))
+        return FILE_ANSWER_LACKS;
+    if (!(waived & FILE_ANSWER_MIXED) &&
+        !ledger_stamp_lasts(&inode->entry, stamp, 0, offset, offset + length))
+        return FILE_ANSWER_MIXED;
+    if (!(waived & FILE_ANSWER_CUT) && transfer->length < length &&
+        (stamp->size == 0 || offset + transfer->length < stamp->size))
+        return FILE_ANSWER_CUT;
+    return transfer->two_ends ? FILE_ANSWER_TWO_ENDS : FILE_ANSWER_GOOD;
 }
 
-/* What was written and is not sent yet. -EAGAIN: the server has the bytes. */
-static ssize_t read_dirty(struct file_open *open, const struct iovec *vectors, int count,
-                          size_t length, uint64_t offset)
-{
-    struct file_inode *inode = open->inode;
-    size_t done;
-    if (file_bad_vectors(vectors, count))
-        return -EFAULT;
-    enum ledger_dirty_found found = ledger_dirty_read(&inode->entry, offset, length, NULL, &done);
-    ssize_t result = -EAGAIN;
-    if (found == LEDGER_DIRTY_ALL)
-        result = give_dirty(inode, vectors, done, offset);
-    if (found != LEDGER_DIRTY_NONE && result == -EAGAIN) {
-        int error = file_flush_range(inode, open->auth, offset, offset + length);
-        result = error != 0 ? error : -EAGAIN;
-    }
-    return result;
-}
-
-/*
- * The server may carry out a READ while it carries out a WRITE that this host sent meanwhile, and
- * give some bytes from before it and some from after it. Then it is asked again, which the next
- * write may spoil as well: a few times. Of a longer read, and of what is not read as through the
- * page cache, nobody expects it.
- */
-struct begun {
-    bool counts;
-    uint64_t sum;
-    unsigned times; /* that it was asked again */
+/* A read under way. */
+struct reading {
+    struct file_open *open;
+    const struct iovec *vectors;
+    int count;
+    uint64_t offset;
+    size_t length, certain; /* bytes that the file has of it, as far as its size is known */
+    bool buffered;          /* as through the page cache */
+    bool flushed;           /* all of the file, as it ended too early */
+    unsigned mixed;         /* times that it was, and was read again */
+    unsigned waived;        /* of the last answer: see file_answer_judge() */
+    struct file_ends ends;
+    struct ledger_stamp *stamp;
+    struct nfs_transfer *transfer;
 };
 
-static void note_begun(struct file_open *open, uint64_t offset, size_t length, struct begun *begun)
+/* What was written and is not sent yet. False: the server has the bytes. *result: bytes or -errno.
+ */
+static bool read_dirty(struct reading *r, ssize_t *result)
 {
-    begun->counts = file_ahead_allowed(open) && length <= READ_WHOLE_MOST;
-    if (begun->counts)
-        begun->sum = ledger_quiet_begun(&open->inode->entry, offset, offset + length);
+    struct file_inode *inode = r->open->inode;
+    size_t done;
+    *result = -EFAULT;
+    if (file_bad_vectors(r->vectors, r->count))
+        return true;
+    enum ledger_dirty_found found =
+        ledger_dirty_read(&inode->entry, r->offset, r->length, NULL, &done);
+    bool fits = found == LEDGER_DIRTY_ALL && done <= READ_WHOLE_MOST;
+    uint8_t *memory = fits ? sys_alloc(done) : NULL;
+    /* As much as still is dirty, in one step. */
+    bool all = memory &&
+               ledger_dirty_read(&inode->entry, r->offset, done, memory, &done) == LEDGER_DIRTY_ALL;
+    if (all && file_give(r->vectors, 0, memory, done) == 0)
+        *result = (ssize_t)done;
+    sys_free(memory);
+    if (!all)
+        *result = found != LEDGER_DIRTY_NONE
+                      ? file_flush_range(inode, r->open->auth, r->offset, r->offset + r->length)
+                      : 0;
+    return all || *result != 0;
 }
 
-static bool is_mixed(struct file_open *open, uint64_t offset, size_t length, struct begun *begun)
+/* Takes the stamp, and gives what is dirty. True: that is the answer. */
+static bool begin(struct reading *r, ssize_t *result)
 {
-    return begun->counts && begun->times < READ_AGAIN_MOST &&
-           ledger_quiet_begun(&open->inode->entry, offset, offset + length) != begun->sum &&
-           ++begun->times;
+    struct ledger_file *entry = &r->open->inode->entry;
+    uint64_t offset = r->offset;
+    /* The server may carry out a READ while it carries out a WRITE that this host sent meanwhile,
+     * and give some bytes from before it and some from after it. Then it is asked again, which the
+     * next write may spoil as well: a few times. Of a longer read, and of what is not read as
+     * through the page cache, nobody expects it. */
+    bool whole = r->buffered && r->length <= READ_WHOLE_MOST && r->mixed < READ_AGAIN_MOST;
+    ledger_stamp_take(entry, offset, whole ? offset + r->length : offset, r->stamp);
+    bool dirty = ledger_file_dirty(entry) > 0 && !sys_test_unsafe(SYS_TEST_DIRTY); /* after that */
+    r->waived = whole ? 0 : FILE_ANSWER_MIXED;
+    if (!dirty || r->flushed) /* once: others may write on and on */
+        r->waived |= FILE_ANSWER_CUT;
+    return dirty && read_dirty(r, result);
 }
 
-/* Adds to `waited_ns` how long it waited for the server. */
-static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
-                       size_t length, off_t offset, uint64_t *waited_ns)
+/* Asks the server. 0; -errno: there is nothing. */
+static int ask(struct reading *r)
 {
-    struct file_inode *inode = open->inode;
-    struct nfs_client client = file_mount_client(inode->mount, open->auth);
-    struct nfs_data data = {.vectors = vectors, .count = count, .length = length};
-    struct nfs_transfer transfer;
+    struct file_inode *inode = r->open->inode;
+    struct nfs_client client = file_mount_client(inode->mount, r->open->auth);
+    struct file_handle_use use = file_inode_use(inode);
+    r->certain = file_bytes_within(r->stamp->size, r->offset, r->length);
+    const struct nfs_data data = {r->vectors, r->count, r->length, r->certain};
+    int result;
+    do
+        result = nfs_read(&client, use.fh, r->offset, &data, r->transfer);
+    while (result == -ESTALE && file_inode_renew(inode, r->open->auth, &use));
+    return result == -ESTALE || r->transfer->length == 0 ? result : 0;
+}
+
+/* Does what the verdict asks for. False: it is to be read again. *result: bytes, or -errno. */
+static bool settle(struct reading *r, ssize_t *result)
+{
+    struct file_inode *inode = r->open->inode;
+    const struct nfs_transfer *transfer = r->transfer;
     struct ledger_attributes attributes;
-    struct file_ends ends = {0};
-    struct begun begun = {.times = 0};
-    bool flushed = false;
-    for (;;) {
-        uint64_t size, rewritten, replays = ledger_file_read_epoch(&inode->entry, &size);
-        struct file_handle_use use = file_inode_use(inode);
-        struct file_asked asked = file_ahead_asks(open);
-        note_begun(open, (uint64_t)offset, length, &begun); /* before `dirty` is looked at */
-        bool dirty = ledger_file_dirty(&inode->entry) > 0 && !sys_test_unsafe(SYS_TEST_DIRTY);
-        ssize_t given =
-            dirty ? read_dirty(open, vectors, count, length, (uint64_t)offset) : -EAGAIN;
-        int result;
-        if (given != -EAGAIN)
-            return given;
-        data.certain = file_bytes_within(size, (uint64_t)offset, length);
-        do
-            result = nfs_read(&client, use.fh, (uint64_t)offset, &data, &transfer);
-        while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
-        if (result == -ESTALE || (result != 0 && transfer.length == 0))
-            return result;
-        *waited_ns += nfs_transfer_ns(&transfer);
-        if (asked.at_ns == FILE_ASKS)
-            asked.at_ns = transfer.sent_ns;
-        if (file_read_is_suspect(inode, &transfer, replays)) {
-            if (ledger_file_acknowledged(&inode->entry) > 0 &&
-                (result = file_inode_commit(inode, open->auth, &rewritten)) != 0)
-                return result == -ESTALE ? result : -EIO;
-            if (ledger_file_read_epoch(&inode->entry, NULL) != replays)
-                continue; /* else the server had it all */
+    uint64_t rewritten;
+    switch (file_answer_judge(inode, r->stamp, transfer, r->offset, r->length, r->waived)) {
+    case FILE_ANSWER_LACKS:
+        *result = ledger_file_acknowledged(&inode->entry) > 0
+                      ? file_inode_commit(inode, r->open->auth, &rewritten)
+                      : 0;
+        if (*result != 0) {
+            *result = *result == -ESTALE ? -ESTALE : -EIO;
+            return true;
         }
-        if (is_mixed(open, (uint64_t)offset, length, &begun))
-            continue;
-        /* The server may not know where the file ends, if it ends behind what it gave. */
-        if (dirty && !flushed && transfer.length < length &&
-            (size == 0 || (uint64_t)offset + transfer.length < size)) {
-            flushed = true; /* once: others may write on and on */
-            result = file_flush_range(inode, open->auth, 0, UINT64_MAX);
-            if (result != 0)
-                return result;
-            continue;
-        }
-        file_ahead_told(inode, &asked, (uint64_t)offset, &transfer);
-        file_ahead_note_end(open, &asked, (uint64_t)offset, &transfer);
-        if (transfer.length != data.certain) /* the next read shall know better */
-            file_inode_attributes(inode, open->auth, &attributes);
-        ssize_t done = transfer.two_ends
-                           ? file_ends_decide(open, (uint64_t)offset, &transfer, &ends)
-                           : (ssize_t)transfer.length;
-        if (done != -EAGAIN)
-            return done;
+        if (!ledger_stamp_lasts(&inode->entry, r->stamp, LEDGER_STAMP_REWRITTEN, 0, 0))
+            return false;
+        r->waived |= FILE_ANSWER_LACKS; /* the server had it all */
+        return settle(r, result);
+    case FILE_ANSWER_MIXED:
+        r->mixed++;
+        return false;
+    case FILE_ANSWER_CUT:
+        r->flushed = true;
+        *result = file_flush_range(inode, r->open->auth, 0, UINT64_MAX);
+        return *result != 0;
+    case FILE_ANSWER_TWO_ENDS:
+    case FILE_ANSWER_GOOD:
+        break;
     }
+    if (r->buffered) {
+        file_ahead_told(inode, r->stamp, transfer->sent_ns, r->offset, transfer);
+        file_ahead_note_end(r->open, r->stamp, transfer->sent_ns, r->offset, transfer);
+    }
+    if (transfer->length != r->certain) /* the next read shall know better */
+        file_inode_attributes(inode, r->open->auth, &attributes);
+    *result = (ssize_t)transfer->length;
+    return !transfer->two_ends || file_ends_decide(r->open, r->offset, transfer, &r->ends, result);
 }
 
 ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                      off_t offset)
 {
-    uint64_t waited_ns = 0;
-    ssize_t result = read_at(open, vectors, count, length, offset, &waited_ns);
+    struct ledger_stamp stamp;
+    struct nfs_transfer transfer;
+    struct reading r = {.open = open,
+                        .vectors = vectors,
+                        .count = count,
+                        .offset = (uint64_t)offset,
+                        .length = length,
+                        .buffered = file_ahead_allowed(open),
+                        .stamp = &stamp,
+                        .transfer = &transfer};
+    uint64_t waited_ns = 0; /* for the server */
+    ssize_t result;
+    while (!begin(&r, &result) && (result = ask(&r)) == 0) {
+        waited_ns += nfs_transfer_ns(&transfer);
+        if (settle(&r, &result))
+            break;
+    }
     if (result >= 0)
         stats_file_read(open->stats, (uint64_t)result, waited_ns);
     return result;

@@ -4,14 +4,14 @@
 
 #include "file/committing.h"
 #include "file/operation.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 
 enum { FILE_RUNS = 64 /* on their way at a time */ };
 
 /* One WRITE. */
 struct file_run {
     struct file_write write;
-    struct ledger_quiet quiet; /* the file when it was taken; generation 0: not known */
+    struct ledger_stamp stamp; /* the file when it was taken; generation 0: not known */
 };
 
 /* Where runs come from, and where they end. */

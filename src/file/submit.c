@@ -292,16 +292,15 @@ static void submit(struct batch *batch, struct file_request *request)
     }
     if (request->operation == FILE_READ_AHEAD) {
         file_inode_enter_again(inode); /* who asks is inside, and nobody may wait for him there */
-        request->epoch = ledger_file_asking(&inode->entry);
     } else if (!file_inode_enter(inode)) {
         done(batch, request, FILE_KERNEL);
         return;
     }
-    uint64_t size;
-    request->replays = ledger_file_read_epoch(&inode->entry, &size);
+    if (request->operation == FILE_READ) /* else who reads ahead has */
+        ledger_stamp_take(&inode->entry, 0, 0, &request->stamp);
     const struct nfs_data data = {
         request->vectors, request->count, request->length,
-        file_bytes_within(size, (uint64_t)request->offset, request->length)};
+        file_bytes_within(request->stamp.size, (uint64_t)request->offset, request->length)};
     nfs_read_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
                    &data);
     request->call.answered = file_requests_answered;

@@ -6,7 +6,7 @@
 #include "ledger/cache.h"
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "sys/sys.h"
 
 enum { SPINS = 2000 };

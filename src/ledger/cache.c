@@ -4,7 +4,7 @@
 #include <sys/statfs.h>
 
 #include "ledger/store/mutex.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "sys/sys.h"
 
 enum { SEEN_LATELY_NS = 100000000, UNIT = 1 << LEDGER_UNIT_SHIFT };
@@ -126,14 +126,14 @@ static void use(struct ledger_frame *frame, uint32_t group)
 /* ---- giving ---- */
 
 /* Does it have bytes that may be believed, whatever is in shared memory? */
-static bool is_good(const struct ledger_frame *frame, const struct ledger_quiet *quiet)
+static bool is_good(const struct ledger_frame *frame, const struct ledger_stamp *stamp)
 {
-    return frame->truncations == quiet->truncations && frame->frames == quiet->frames &&
+    return frame->truncations == stamp->truncations && frame->frames == stamp->frames &&
            frame->from < frame->to && frame->to <= LEDGER_FRAME;
 }
 
 /* Of one unit. How much of it. */
-static size_t copy_unit(uint32_t file, const struct ledger_quiet *quiet, uint64_t offset,
+static size_t copy_unit(uint32_t file, const struct ledger_stamp *stamp, uint64_t offset,
                         size_t length, uint8_t *bytes)
 {
     uint32_t group = group_of(file, offset);
@@ -145,7 +145,7 @@ static size_t copy_unit(uint32_t file, const struct ledger_quiet *quiet, uint64_
         uint64_t at = offset + done;
         uint32_t from = (uint32_t)(at % LEDGER_FRAME);
         struct ledger_frame *frame = find(group, file, at / LEDGER_FRAME);
-        if (!frame || !is_good(frame, quiet) || from < frame->from || from >= frame->to)
+        if (!frame || !is_good(frame, stamp) || from < frame->from || from >= frame->to)
             break;
         size_t part = frame->to - from;
         if (part > length - done)
@@ -173,33 +173,22 @@ bool ledger_cache_watches(const struct ledger_file *file)
     return ledger_cache_is_there() && cached_entry(file);
 }
 
-static uint32_t starts_at(const struct ledger_entry *entry, uint64_t unit)
-{
-    return atomic_load_explicit(
-        &ledger_bucket(ledger_entry_index(entry), unit << LEDGER_UNIT_SHIFT)->starts,
-        memory_order_acquire);
-}
-
 size_t ledger_cache_copy(const struct ledger_file *file, uint64_t offset, size_t length,
-                         uint8_t *bytes, struct ledger_quiet *quiet)
+                         uint8_t *bytes, struct ledger_stamp *stamp)
 {
     const struct ledger_entry *entry = cached_entry(file);
     size_t done = 0;
     if (!entry || !ledger_cache_is_there())
         return 0;
-    if (length > LEDGER_QUIET_MAX)
-        length = LEDGER_QUIET_MAX;
-    quiet->generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
-    quiet->truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
-    quiet->frames = atomic_load_explicit(&entry->frames, memory_order_acquire);
-    quiet->unit = offset >> LEDGER_UNIT_SHIFT;
+    if (length > LEDGER_STAMP_MAX)
+        length = LEDGER_STAMP_MAX;
+    ledger_stamp_look(entry, offset, offset + length, stamp);
     while (done < length) {
-        uint64_t at = offset + done, unit = at >> LEDGER_UNIT_SHIFT;
+        uint64_t at = offset + done;
         size_t part = UNIT - at % UNIT;
         if (part > length - done)
             part = length - done;
-        quiet->starts[unit - quiet->unit] = starts_at(entry, unit);
-        size_t had = copy_unit(ledger_entry_index(entry), quiet, at, part, bytes + done);
+        size_t had = copy_unit(ledger_entry_index(entry), stamp, at, part, bytes + done);
         done += had;
         if (had < part)
             break;
@@ -207,33 +196,17 @@ size_t ledger_cache_copy(const struct ledger_file *file, uint64_t offset, size_t
     return done;
 }
 
-/* Is it the same use of the entry, and did nothing happen to the whole file since? */
-static bool is_same(const struct ledger_entry *entry, const struct ledger_quiet *quiet)
-{
-    return atomic_load_explicit(&entry->generation, memory_order_acquire) == quiet->generation &&
-           atomic_load_explicit(&entry->truncations, memory_order_acquire) == quiet->truncations &&
-           atomic_load_explicit(&entry->frames, memory_order_acquire) == quiet->frames;
-}
-
-static bool is_unit_same(const struct ledger_entry *entry, const struct ledger_quiet *quiet,
-                         uint64_t unit)
-{
-    return starts_at(entry, unit) == quiet->starts[unit - quiet->unit];
-}
-
 enum ledger_cache_state ledger_cache_judge_copy(const struct ledger_file *file,
-                                                const struct ledger_quiet *quiet, uint64_t offset,
+                                                const struct ledger_stamp *stamp, uint64_t offset,
                                                 size_t length, uint64_t since_ns)
 {
     const struct ledger_entry *entry = cached_entry(file);
-    if (!entry || !is_same(entry, quiet))
+    if (!entry)
         return LEDGER_CACHE_OLD;
+    /* First: what was seen last may have been something new, and drop all of it. */
     bool seen = atomic_load_explicit(&entry->frames_seen_ns, memory_order_acquire) >= since_ns;
-    for (uint64_t unit = quiet->unit; unit <= (offset + length - 1) >> LEDGER_UNIT_SHIFT; unit++) {
-        if (!is_unit_same(entry, quiet, unit))
-            return LEDGER_CACHE_OLD;
-    }
-    if (!is_same(entry, quiet)) /* what was seen last may have been something new */
+    if (!ledger_stamp_is(entry, stamp, LEDGER_STAMP_SIZE | LEDGER_STAMP_FRAMES, offset,
+                         offset + length))
         return LEDGER_CACHE_OLD;
     return seen ? LEDGER_CACHE_GOOD : LEDGER_CACHE_UNSEEN;
 }
@@ -279,12 +252,12 @@ static void skip(struct source *source, size_t length)
 }
 
 /* Bytes [from, to) of a block. */
-static void keep_block(uint32_t group, uint32_t file, const struct ledger_quiet *quiet,
+static void keep_block(uint32_t group, uint32_t file, const struct ledger_stamp *stamp,
                        uint64_t block, uint32_t from, uint32_t to, struct source *source)
 {
     uint32_t first = from, end = to;
     struct ledger_frame *frame = find(group, file, block);
-    if (frame && is_good(frame, quiet) && from <= frame->to && to >= frame->from) {
+    if (frame && is_good(frame, stamp) && from <= frame->to && to >= frame->from) {
         first = frame->from < from ? frame->from : from; /* it has more of the block */
         end = frame->to > to ? frame->to : to;
     } else if (!frame) {
@@ -298,8 +271,8 @@ static void keep_block(uint32_t group, uint32_t file, const struct ledger_quiet 
     take(source, bytes_of(frame) + from, to - from);
     frame->file = file;
     frame->block = block;
-    frame->truncations = quiet->truncations;
-    frame->frames = quiet->frames;
+    frame->truncations = stamp->truncations;
+    frame->frames = stamp->frames;
     frame->from = first;
     frame->to = end;
     use(frame, group);
@@ -307,7 +280,7 @@ static void keep_block(uint32_t group, uint32_t file, const struct ledger_quiet 
 }
 
 /* Of one unit, under the stripe's lock. */
-static void keep_unit(uint32_t file, const struct ledger_quiet *quiet, uint64_t offset,
+static void keep_unit(uint32_t file, const struct ledger_stamp *stamp, uint64_t offset,
                       size_t length, struct source *source)
 {
     uint32_t group = group_of(file, offset);
@@ -316,26 +289,26 @@ static void keep_unit(uint32_t file, const struct ledger_quiet *quiet, uint64_t 
         uint32_t from = (uint32_t)(at % LEDGER_FRAME), to = LEDGER_FRAME;
         if (to - from > end - at)
             to = from + (uint32_t)(end - at);
-        keep_block(group, file, quiet, at / LEDGER_FRAME, from, to, source);
+        keep_block(group, file, stamp, at / LEDGER_FRAME, from, to, source);
         at += to - from;
     }
     unlock_group(group);
 }
 
-/* Under the stripe's lock: did nothing happen that makes other bytes of it? */
-static bool may_keep(const struct ledger_entry *entry, const struct ledger_quiet *quiet,
-                     uint64_t unit)
+/* Under the stripe's lock: did nothing happen that makes other bytes of [start, end)? */
+static bool may_keep(const struct ledger_entry *entry, const struct ledger_stamp *stamp,
+                     uint64_t start, uint64_t end)
 {
     return atomic_load(&entry->flags) & LEDGER_ENTRY_CACHED && !ledger_entry_is_kernel(entry) &&
-           ((is_same(entry, quiet) && is_unit_same(entry, quiet, unit)) ||
+           (ledger_stamp_is(entry, stamp, LEDGER_STAMP_SIZE | LEDGER_STAMP_FRAMES, start, end) ||
             sys_test_unsafe(SYS_TEST_FRAMES));
 }
 
-void ledger_cache_keep(struct ledger_file *file, const struct ledger_quiet *quiet, uint64_t offset,
+void ledger_cache_keep(struct ledger_file *file, const struct ledger_stamp *stamp, uint64_t offset,
                        const struct iovec *data, size_t length)
 {
     struct source source = {data, 0};
-    if (!ledger_map.shared || ledger_map.shared->group_count == 0 || quiet->generation == 0)
+    if (!ledger_map.shared || ledger_map.shared->group_count == 0 || stamp->generation == 0)
         return;
     for (uint64_t at = offset, end = offset + length; at < end;) {
         size_t part = UNIT - at % UNIT;
@@ -344,9 +317,9 @@ void ledger_cache_keep(struct ledger_file *file, const struct ledger_quiet *quie
         struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
         if (!entry)
             return;
-        bool keeps = may_keep(entry, quiet, at >> LEDGER_UNIT_SHIFT);
+        bool keeps = may_keep(entry, stamp, at, at + part);
         if (keeps)
-            keep_unit(ledger_entry_index(entry), quiet, at, part, &source);
+            keep_unit(ledger_entry_index(entry), stamp, at, part, &source);
         ledger_entry_unlock(file);
         if (!keeps)
             skip(&source, part);

@@ -17,7 +17,7 @@
 
 #include "ledger/entries.h"
 
-struct ledger_quiet;
+struct ledger_stamp;
 
 /* How much a registry that this process makes has for it. Before ledger_registry_open(). */
 void ledger_cache_set(uint64_t bytes);
@@ -32,20 +32,20 @@ static inline bool ledger_cache_is_there(void)
 bool ledger_cache_watches(const struct ledger_file *file);
 
 /* The bytes at `offset`, as far as the frames have them without a gap, at most `length` and
- * LEDGER_QUIET_MAX; and what is to be known to judge them. 0: none. */
+ * LEDGER_STAMP_MAX; and what is to be known to judge them. 0: none. */
 size_t ledger_cache_copy(const struct ledger_file *file, uint64_t offset, size_t length,
-                         uint8_t *bytes, struct ledger_quiet *quiet);
+                         uint8_t *bytes, struct ledger_stamp *stamp);
 /* Are they still what the file has, as far as this host goes, and, as far as others go, what it had
  * at `since_ns`? */
 enum ledger_cache_state { LEDGER_CACHE_OLD, LEDGER_CACHE_UNSEEN, LEDGER_CACHE_GOOD };
 enum ledger_cache_state ledger_cache_judge_copy(const struct ledger_file *file,
-                                                const struct ledger_quiet *quiet, uint64_t offset,
+                                                const struct ledger_stamp *stamp, uint64_t offset,
                                                 size_t length, uint64_t since_ns);
 
 /* What was read from the server, or written to it, is kept, unless something else happened to the
- * file since `quiet`, which is of before the READ, or of when the WRITE was taken from the ledger.
+ * file since `stamp`, which is of before the READ, or of when the WRITE was taken from the ledger.
  */
-void ledger_cache_keep(struct ledger_file *file, const struct ledger_quiet *quiet, uint64_t offset,
+void ledger_cache_keep(struct ledger_file *file, const struct ledger_stamp *stamp, uint64_t offset,
                        const struct iovec *data, size_t length);
 
 /* The server told `now` beside some data: asked for at `asked_ns`, as ledger_file_asking() was

@@ -37,7 +37,7 @@ bool ledger_dirty_concerns(struct ledger_file *file, uint64_t start, uint64_t en
 /* Is any file with this number dirty? Loads. */
 bool ledger_number_dirty(uint64_t device, uint64_t inode);
 
-struct ledger_quiet;
+struct ledger_stamp;
 
 /* What of a file is to be sent. */
 struct ledger_sending {
@@ -45,7 +45,7 @@ struct ledger_sending {
     uint64_t sequence;   /* ... and was written up to then: see ledger_dirty_now() */
     size_t least, most;  /* bytes of a run; shorter ones stay */
     uint32_t stopped;    /* process slot: what it has in flight is sent by who asks; 0: of none */
-    struct ledger_quiet *quiet; /* result: as the run was taken; NULL: nobody wants to know */
+    struct ledger_stamp *stamp; /* result: as the run was taken; NULL: nobody wants to know */
     bool syncs;                 /* a run that is `all` is sent to the disk at once */
     bool strays;                /* strays, and nothing else (ledger/strays.h); else all but them */
     bool all; /* result: the run is all that the server does not have on its disk */

@@ -4,7 +4,7 @@
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/orphans.h"
 #include "ledger/proof.h"
 #include "sys/test_switch.h"
@@ -352,9 +352,11 @@ int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, 
         }
         if (found) {
             run_take(&run, entry, write);
-            if (sending->quiet)
-                ledger_quiet_look(entry, write->offset, write->offset + write->length,
-                                  sending->quiet);
+            if (sending->stamp) {
+                ledger_cache_watch(entry);
+                ledger_stamp_look(entry, write->offset, write->offset + write->length,
+                                  sending->stamp);
+            }
             sending->all =
                 atomic_load_explicit(&entry->dirty, memory_order_relaxed) == write->length &&
                 !entry->first;

@@ -78,17 +78,6 @@ bool ledger_file_uncommitted_here(struct ledger_file *file, bool wrote)
     return found;
 }
 
-uint64_t ledger_file_read_epoch(struct ledger_file *file, uint64_t *size)
-{
-    struct ledger_entry *entry = ledger_entry_peek(file);
-    if (size)
-        *size = entry ? atomic_load_explicit(&entry->size, memory_order_relaxed) : 0;
-    if (!entry)
-        return 0;
-    uint64_t replays = atomic_load_explicit(&entry->replays, memory_order_acquire);
-    return replays << 32 | atomic_load_explicit(&entry->cuts, memory_order_acquire);
-}
-
 uint64_t ledger_file_replays(struct ledger_file *file)
 {
     struct ledger_entry *entry = ledger_entry_peek(file);

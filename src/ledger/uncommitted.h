@@ -22,10 +22,6 @@ bool ledger_file_uncommitted_beyond(struct ledger_file *file, uint64_t size);
 /* Counts how often data of the file was written again, or written over, because the server may
  * have lost it. A read during which this changes may have missed the data. */
 uint64_t ledger_file_replays(struct ledger_file *file);
-/* The same for reads; it also counts how often such data was cut off. Else a read across a
- * restart of the server could miss data and find no trace of it. `*size` (may be NULL): of the
- * file, as the host knows it; 0: not at all. */
-uint64_t ledger_file_read_epoch(struct ledger_file *file, uint64_t *size);
 
 /*
  * Has the file uncommitted data that this process answers for? That is what it wrote, or sent for

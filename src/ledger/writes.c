@@ -9,7 +9,7 @@
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/orphans.h"
 #include "ledger/store/touch.h"
 #include "ledger/proof.h"
@@ -188,7 +188,7 @@ static void announce(struct ledger_entry *entry, struct ledger_write *write)
             ledger_record_goes_to_disk(entry, record);
         ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
         ledger_record_link(index);
-        ledger_quiet_broken(entry, record);
+        ledger_record_starts(entry, record);
         index = record->write_next;
     }
 }
@@ -406,9 +406,9 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
         struct ledger_bucket *bucket =
             ledger_bucket(ledger_entry_index(entry), ledger_record(index)->base);
         next = ledger_record(index)->write_next;
-        ledger_quiet_broken(entry, ledger_record(index)); /* before, should this process die */
+        ledger_record_starts(entry, ledger_record(index)); /* before, should this process die */
         ledger_dirty_enter(entry, index, &garbage);
-        ledger_quiet_count(bucket); /* and after: see ledger_quiet_begun() */
+        ledger_starts_count(bucket); /* and after: see ledger_stamp_lasts() */
     }
     grow(entry, b->offset + b->length);
     *dirty = atomic_load_explicit(&entry->dirty, memory_order_relaxed);

@@ -1,6 +1,8 @@
 /* Sizes and times of files in the registry: src/ledger/attributes.c. */
 #include "entries_scene.h"
 
+#include "ledger/stamp.h"
+
 UNIT_TEST(what_was_learned_is_known_to_all)
 {
     struct ledger_file file, other;
@@ -123,13 +125,16 @@ UNIT_TEST(a_truncation_drops_data_beyond)
     ledger_file_truncate_begin(&file, 10000);
     ledger_file_truncate_end(&file, 10000, true);
     assert_int_equal(ledger_file_uncommitted(&file), 10000);
-    uint64_t epoch = ledger_file_read_epoch(&file, NULL), replays = ledger_file_replays(&file);
+    struct ledger_stamp stamp;
+    uint64_t replays = ledger_file_replays(&file);
+    ledger_stamp_take(&file, 0, 0, &stamp);
+    assert_true(ledger_stamp_lasts(&file, &stamp, LEDGER_STAMP_REWRITTEN, 0, 0));
     struct ledger_file again;
     assert_false(ledger_file_truncated_by_kernel(NUMBER_KEY(7), 0, &again));
     assert_int_equal(again.index, file.index);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
     /* Who reads now finds no trace of what a server that restarted has lost. */
-    assert_int_not_equal(ledger_file_read_epoch(&file, NULL), epoch);
+    assert_false(ledger_stamp_lasts(&file, &stamp, LEDGER_STAMP_REWRITTEN, 0, 0));
     assert_int_equal(ledger_file_replays(&file), replays);
     assert_false(ledger_file_truncated_by_kernel(NUMBER_KEY(4711), 0, &again));
     assert_int_equal(again.generation, 0);

@@ -5,12 +5,12 @@
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
 #include "ledger/store/processes.h"
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/world.h"
 
 enum { PIECE = 8192, CACHE = 1 << 20, NOW = 1 };
 
-static uint8_t got[LEDGER_QUIET_MAX];
+static uint8_t got[LEDGER_STAMP_MAX];
 
 static struct ledger_attributes times(time_t seconds)
 {
@@ -25,29 +25,29 @@ static void server_tells(struct ledger_file *file, time_t seconds)
     ledger_file_learned(file, ledger_file_asking(file), &attributes, sys_now_ns());
 }
 
-static void keep(struct ledger_file *file, const struct ledger_quiet *quiet, uint64_t offset,
+static void keep(struct ledger_file *file, const struct ledger_stamp *stamp, uint64_t offset,
                  size_t length, uint8_t fill)
 {
     struct iovec vectors[2] = {{buffer, length / 3}, {buffer + length / 3, length - length / 3}};
     memset(buffer, fill, length);
-    ledger_cache_keep(file, quiet, offset, vectors, length);
+    ledger_cache_keep(file, stamp, offset, vectors, length);
 }
 
 static void read_in(struct ledger_file *file, uint64_t offset, size_t length, uint8_t fill)
 {
-    struct ledger_quiet quiet;
-    must(ledger_quiet_begin(file, offset, offset + length, &quiet));
-    keep(file, &quiet, offset, length, fill);
+    struct ledger_stamp stamp;
+    must(ledger_stamp_take_quiet(file, offset, offset + length, &stamp));
+    keep(file, &stamp, offset, length, fill);
 }
 
 /* How many bytes are given at `offset`, all of them `fill`. */
 static size_t given(struct ledger_file *file, uint64_t offset, size_t length, uint8_t fill,
                     uint64_t since_ns)
 {
-    struct ledger_quiet quiet;
-    size_t had = ledger_cache_copy(file, offset, length, got, &quiet);
+    struct ledger_stamp stamp;
+    size_t had = ledger_cache_copy(file, offset, length, got, &stamp);
     if (had == 0 ||
-        ledger_cache_judge_copy(file, &quiet, offset, had, since_ns) != LEDGER_CACHE_GOOD)
+        ledger_cache_judge_copy(file, &stamp, offset, had, since_ns) != LEDGER_CACHE_GOOD)
         return 0;
     for (size_t i = 0; i < had; i++)
         must(got[i] == fill);
@@ -57,10 +57,10 @@ static size_t given(struct ledger_file *file, uint64_t offset, size_t length, ui
 /* A file that the server has told the times of, since it is watched. */
 static void watched(struct ledger_file *file, uint64_t number)
 {
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     attach(file, number);
     server_tells(file, 10);
-    must(ledger_quiet_begin(file, 0, 1, &quiet));
+    must(ledger_stamp_take_quiet(file, 0, 1, &stamp));
     server_tells(file, 10);
 }
 
@@ -111,11 +111,11 @@ UNIT_TEST(a_write_drops_what_it_overlaps_and_no_more)
 UNIT_TEST(what_was_read_before_a_write_is_not_kept_after_it)
 {
     struct ledger_file file;
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     watched(&file, 302);
-    assert_true(ledger_quiet_begin(&file, 0, PIECE, &quiet));
+    assert_true(ledger_stamp_take_quiet(&file, 0, PIECE, &stamp));
     write_stable(&file, 0, 100);
-    keep(&file, &quiet, 0, PIECE, 1);
+    keep(&file, &stamp, 0, PIECE, 1);
     assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
 }
 
@@ -123,12 +123,12 @@ UNIT_TEST(what_was_read_before_a_write_is_not_kept_after_it)
 UNIT_TEST(a_copy_is_not_believed_after_a_write)
 {
     struct ledger_file file;
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     watched(&file, 303);
     read_in(&file, 0, PIECE, 1);
-    assert_int_equal(ledger_cache_copy(&file, 0, PIECE, got, &quiet), PIECE);
+    assert_int_equal(ledger_cache_copy(&file, 0, PIECE, got, &stamp), PIECE);
     assert_int_equal(run_child(child_writes, &file), 0);
-    assert_int_equal(ledger_cache_judge_copy(&file, &quiet, 0, PIECE, NOW), LEDGER_CACHE_OLD);
+    assert_int_equal(ledger_cache_judge_copy(&file, &stamp, 0, PIECE, NOW), LEDGER_CACHE_OLD);
 }
 
 static size_t after_size(uint64_t number, uint64_t size)
@@ -184,15 +184,15 @@ UNIT_TEST(a_change_by_another_host_drops_all)
 UNIT_TEST(nothing_is_given_that_was_not_confirmed_since)
 {
     struct ledger_file file;
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     watched(&file, 311);
     read_in(&file, 0, PIECE, 1);
     uint64_t opened_ns = sys_now_ns();
-    assert_int_equal(ledger_cache_copy(&file, 0, PIECE, got, &quiet), PIECE);
-    assert_int_equal(ledger_cache_judge_copy(&file, &quiet, 0, PIECE, opened_ns),
+    assert_int_equal(ledger_cache_copy(&file, 0, PIECE, got, &stamp), PIECE);
+    assert_int_equal(ledger_cache_judge_copy(&file, &stamp, 0, PIECE, opened_ns),
                      LEDGER_CACHE_UNSEEN);
     server_tells(&file, 10);
-    assert_int_equal(ledger_cache_judge_copy(&file, &quiet, 0, PIECE, opened_ns),
+    assert_int_equal(ledger_cache_judge_copy(&file, &stamp, 0, PIECE, opened_ns),
                      LEDGER_CACHE_GOOD);
     struct ledger_attributes same = times(10);
     opened_ns = sys_now_ns() + 1;
@@ -342,10 +342,10 @@ UNIT_TEST(nothing_is_kept_of_a_file_that_the_kernel_has)
     struct ledger_file file;
     watched(&file, 317);
     read_in(&file, 0, PIECE, 1);
-    struct ledger_quiet quiet;
-    assert_true(ledger_quiet_begin(&file, PIECE, 2 * PIECE, &quiet));
+    struct ledger_stamp stamp;
+    assert_true(ledger_stamp_take_quiet(&file, PIECE, 2 * PIECE, &stamp));
     ledger_world_leave(&file, true);
-    keep(&file, &quiet, PIECE, PIECE, 1);
+    keep(&file, &stamp, PIECE, PIECE, 1);
     assert_true(ledger_world_arrived(&file));
     assert_true(ledger_world_come_back(&file, ledger_world_pins(&file)));
     assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
@@ -359,7 +359,7 @@ UNIT_TEST(what_was_sent_is_kept_unless_it_is_written_again)
     for (unsigned again = 0; again < 2; again++) {
         struct ledger_file file;
         struct ledger_write write, taken;
-        struct ledger_quiet quiet = {.generation = 0};
+        struct ledger_stamp stamp = {.generation = 0};
         struct iovec vector = {buffer, PIECE}, vectors[LEDGER_WRITE_VECTORS];
         struct ledger_beginning beginning = {
             .offset = 0, .data = &vector, .count = 1, .length = PIECE, .keep = true};
@@ -369,12 +369,12 @@ UNIT_TEST(what_was_sent_is_kept_unless_it_is_written_again)
         beginning.write = &write;
         assert_int_equal(ledger_write_behind(&file, &beginning, false, &dirty), 0);
         struct ledger_sending sending = ledger_dirty_now(&file, 1 << 20);
-        sending.quiet = &quiet;
+        sending.stamp = &stamp;
         assert_int_equal(ledger_dirty_take(&file, &sending, false, &taken), 1);
         if (again)
             assert_int_equal(ledger_write_behind(&file, &beginning, false, &dirty), 0);
         ledger_write_data(&taken, 0, PIECE, vectors);
-        ledger_cache_keep(&file, &quiet, 0, vectors, PIECE);
+        ledger_cache_keep(&file, &stamp, 0, vectors, PIECE);
         ledger_write_end(&file, &taken, LEDGER_WRITE_STABLE, 0);
         assert_int_equal(given(&file, 0, PIECE, 5, NOW), again ? 0 : PIECE);
     }
@@ -417,10 +417,10 @@ UNIT_TEST(nonsense_in_shared_memory_does_no_harm)
             }
         }
         for (unsigned i = 0; i < 40; i++) {
-            struct ledger_quiet quiet;
+            struct ledger_stamp stamp;
             uint64_t offset = random_below(16 * PIECE);
             size_t length = 1 + random_below(4 * PIECE);
-            must(ledger_cache_copy(&file, offset, length, got, &quiet) <= length);
+            must(ledger_cache_copy(&file, offset, length, got, &stamp) <= length);
             read_in(&file, offset, length, 7);
         }
     }
@@ -435,12 +435,12 @@ __attribute__((noreturn)) static int child_keeps_and_writes(void *argument)
     struct ledger_file *file = argument;
     seed = (uint32_t)getpid();
     for (;;) {
-        struct ledger_quiet quiet;
+        struct ledger_stamp stamp;
         uint64_t offset = (uint64_t)random_below(16) * PIECE;
         if (random_below(4) == 0)
             write_kept(file, offset, PIECE, (uint8_t)random_below(256), first_verifier);
-        else if (ledger_quiet_begin(file, offset, offset + PIECE, &quiet))
-            keep(file, &quiet, offset, PIECE, (uint8_t)random_below(256));
+        else if (ledger_stamp_take_quiet(file, offset, offset + PIECE, &stamp))
+            keep(file, &stamp, offset, PIECE, (uint8_t)random_below(256));
     }
 }
 
@@ -454,11 +454,11 @@ UNIT_TEST(killed_processes_leave_no_half_of_anything)
     size_t whole = 0;
     for (unsigned round = 0; round < rounds_of(150) || whole == 0; round++) {
         for (unsigned i = 0; i < 300; i++) {
-            struct ledger_quiet quiet;
+            struct ledger_stamp stamp;
             uint64_t offset = (uint64_t)random_below(16) * PIECE;
-            size_t had = ledger_cache_copy(&file, offset, 4096, got, &quiet);
+            size_t had = ledger_cache_copy(&file, offset, 4096, got, &stamp);
             if (had != 4096 ||
-                ledger_cache_judge_copy(&file, &quiet, offset, had, NOW) != LEDGER_CACHE_GOOD)
+                ledger_cache_judge_copy(&file, &stamp, offset, had, NOW) != LEDGER_CACHE_GOOD)
                 continue;
             for (size_t k = 1; k < had; k++)
                 must(got[k] == got[0]);

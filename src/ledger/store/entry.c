@@ -23,7 +23,7 @@ void ledger_entry_forget_size(struct ledger_entry *entry)
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
     ledger_entry_untold(entry);
     uint64_t end = ledger_entry_uncommitted_end(entry);
-    ledger_entry_outdate(entry); /* before: see ledger_sight_lasts() */
+    ledger_entry_outdate(entry); /* before: see ledger_stamp_end_lasts() */
     atomic_store(&entry->size, end > entry->dirty_end ? end : entry->dirty_end);
     atomic_store(&entry->verified_ns, sys_now_ns()); /* what was asked for before is not news */
     ledger_entry_changed(entry);

@@ -44,11 +44,14 @@ static inline void ledger_entry_changed(struct ledger_entry *entry)
 }
 
 /* What ledger_file_asking() returns. */
+static inline uint64_t ledger_epoch(uint64_t changes, uint64_t truncations)
+{
+    return changes << LEDGER_TRUNCATION_BITS | (truncations & ((1u << LEDGER_TRUNCATION_BITS) - 1));
+}
 static inline uint64_t ledger_entry_epoch(const struct ledger_entry *entry)
 {
-    uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
-    uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
-    return changes << LEDGER_TRUNCATION_BITS | (truncations & ((1u << LEDGER_TRUNCATION_BITS) - 1));
+    uint64_t changes = atomic_load(&entry->changes);
+    return ledger_epoch(changes, atomic_load(&entry->truncations));
 }
 
 /* ---- under the stripe's lock ---- */

@@ -353,7 +353,7 @@ struct ledger_shared {
     struct ledger_process processes[LEDGER_PROCESSES];
     _Atomic uint64_t ahead;       /* of all processes, or more: see quota.c */
     _Atomic uint64_t ahead_added; /* when that was last made again from theirs */
-    /* Changes when what was read of a file of the set before may be old: see quiet.h. */
+    /* Changes when what was read of a file of the set before may be old: see stamp.h. */
     _Atomic uint64_t freshness[LEDGER_SETS];
 
     pthread_mutex_t flags_locks[LEDGER_STRIPES];

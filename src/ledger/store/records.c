@@ -7,15 +7,6 @@
 #include "ledger/store/processes.h"
 #include "sys/sys.h"
 
-struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset)
-{
-    uint32_t count = ledger_map.shared->bucket_count;
-    uint64_t hash =
-        ((uint64_t)file << 40 ^ offset >> LEDGER_UNIT_SHIFT) * UINT64_C(0x9e3779b97f4a7c15);
-    return &ledger_map
-                .buckets[ledger_stripe_of(file) * count + ((uint32_t)(hash >> 36) & (count - 1))];
-}
-
 void ledger_record_link(uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);

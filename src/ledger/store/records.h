@@ -8,7 +8,14 @@
 #include "ledger/store/record.h"
 
 /* Where the records at an offset of a file are. */
-struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset);
+static inline struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset)
+{
+    uint32_t count = ledger_map.shared->bucket_count;
+    uint64_t hash =
+        ((uint64_t)file << 40 ^ offset >> LEDGER_UNIT_SHIFT) * UINT64_C(0x9e3779b97f4a7c15);
+    return &ledger_map
+                .buckets[ledger_stripe_of(file) * count + ((uint32_t)(hash >> 36) & (count - 1))];
+}
 /* Enters a record in its bucket and counts it in its entry. */
 void ledger_record_link(uint32_t index);
 /* Copies bytes of record `from` over those of record `to` at the same place of the file. */

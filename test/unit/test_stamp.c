@@ -1,11 +1,11 @@
-/* What of a file was read before it is wanted, and may be given out: src/ledger/quiet.c; and how
+/* What of a file was read before it is wanted, and may be given out: src/ledger/stamp.c; and how
  * much: quota.c. */
 #include "ledger_test.h"
 
-#include "ledger/quiet.h"
+#include "ledger/stamp.h"
 #include "ledger/store/quota.h"
 
-enum { MOST = 1000000 };
+enum { MOST = 1000000, AHEAD = LEDGER_STAMP_SIZE | LEDGER_STAMP_FRESH };
 
 static struct ledger_attributes attributes_at(time_t seconds)
 {
@@ -26,10 +26,10 @@ static void data_tell(struct ledger_file *file, time_t seconds)
     ledger_file_saw(file, ledger_file_asking(file), &attributes, sys_now_ns());
 }
 
-static void begin_quiet(struct ledger_file *file, struct ledger_quiet *quiet)
+static void begin_stamp(struct ledger_file *file, struct ledger_stamp *stamp)
 {
-    assert_true(ledger_quiet_begin(file, 0, LEDGER_QUIET_MAX, quiet));
-    assert_true(ledger_quiet_lasts(file, quiet, 0, LEDGER_QUIET_MAX));
+    assert_true(ledger_stamp_take_quiet(file, 0, LEDGER_STAMP_MAX, stamp));
+    assert_true(ledger_stamp_lasts(file, stamp, AHEAD, 0, LEDGER_STAMP_MAX));
 }
 
 static int child_refreshes(void *file)
@@ -41,47 +41,47 @@ static int child_refreshes(void *file)
 UNIT_TEST(who_opens_a_file_makes_what_all_have_of_it_old)
 {
     struct ledger_file file;
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     attach(&file, 200);
-    begin_quiet(&file, &quiet);
+    begin_stamp(&file, &stamp);
     assert_int_equal(run_child(child_refreshes, &file), 0);
-    assert_false(ledger_quiet_lasts(&file, &quiet, 0, 1));
-    begin_quiet(&file, &quiet);
+    assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, 1));
+    begin_stamp(&file, &stamp);
 }
 
 UNIT_TEST(a_change_by_others_makes_it_old)
 {
     struct ledger_file file;
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     attach(&file, 201);
     server_tells(&file, 10);
-    begin_quiet(&file, &quiet);
+    begin_stamp(&file, &stamp);
     server_tells(&file, 10);
     data_tell(&file, 10);
     data_tell(&file, 9); /* from a cache */
-    assert_true(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
+    assert_true(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
     server_tells(&file, 11);
-    assert_false(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
-    begin_quiet(&file, &quiet);
+    assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
+    begin_stamp(&file, &stamp);
     data_tell(&file, 12);
-    assert_false(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
-    begin_quiet(&file, &quiet);
+    assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
+    begin_stamp(&file, &stamp);
     data_tell(&file, 12);
-    assert_true(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
+    assert_true(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
 }
 
 /* The answers to READ come with the times that a write of this host made. */
 UNIT_TEST(a_write_of_this_host_elsewhere_does_not)
 {
     struct ledger_file file;
-    struct ledger_quiet quiet;
+    struct ledger_stamp stamp;
     struct ledger_write write;
     attach(&file, 202);
     server_tells(&file, 10);
-    begin_quiet(&file, &quiet);
-    assert_int_equal(begin(&file, 2 * LEDGER_QUIET_MAX, 100, true, &write), 0);
+    begin_stamp(&file, &stamp);
+    assert_int_equal(begin(&file, 2 * LEDGER_STAMP_MAX, 100, true, &write), 0);
     data_tell(&file, 11);
-    assert_true(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
+    assert_true(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
 }
 
