@@ -111,13 +111,15 @@ $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(CURSES) -lm
 
 # What tests share, built once: the servers that they play, and the scenes of the unit tests. A linker takes the first
-# object that defines a name, so each name is defined once.
+# object that defines a name, so no name may be there twice.
 PLAYED := $(BUILD)/test/scenes.a $(BUILD)/test/servers.a
-$(BUILD)/test/scenes.a: $(call obj,$(SCENES))
+$(BUILD)/test/scenes.a: $(call obj,$(SCENES)) | $(BUILD)/test/servers.a
 $(BUILD)/test/servers.a: $(call obj,$(SERVERS))
 $(PLAYED):
 	@mkdir -p $(@D)
 	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+	@twice=$$(nm -gP $(PLAYED) 2>/dev/null | awk '$$2 ~ /[BDRT]/ && seen[$$1]++ { print $$1 }'); \
+	    [ -z "$$twice" ] || { echo "$@: defined twice: $$twice" >&2; rm -f $@; exit 1; }
 
 $(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(PLAYED) $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)
