@@ -55,7 +55,7 @@ UNIT     := $(wildcard test/unit/test_*.c)
 SERVERS  := $(wildcard test/servers/*.c)
 SCENES   := $(wildcard test/scenes/*.c)
 ifdef FUZZER # what fuzzers use
-SERVERS  := $(addprefix test/servers/,nfs3_server.c replies.c)
+SERVERS  := $(addprefix test/servers/,hex.c nfs3_server.c replies.c stream.c)
 SCENES   := $(addprefix test/scenes/,expecting.c nfs3_messages.c nfs4_messages.c nfstab_helpers.c rpc_scene.c stats_segment.c unit.c)
 endif
 PROGRAMS := $(wildcard test/integration/*.c)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "nfs/xdr.h"
+#include "stream.h"
 
 enum {
     SERVER_OPS = 64,
@@ -94,8 +95,7 @@ struct session_server {
     uint32_t owner_length;
     struct session_server_session sessions[SERVER_SESSIONS];
     int fds[SERVER_CONNECTIONS], came_to[SERVER_CONNECTIONS];
-    uint8_t *record[SERVER_CONNECTIONS];
-    size_t have[SERVER_CONNECTIONS];
+    struct bytes in[SERVER_CONNECTIONS];
     _Atomic uint32_t share, opens; /* of the one open, 0: none; and how many there were */
     uint8_t file[SERVER_FILE];
     uint64_t size;
