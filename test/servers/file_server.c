@@ -107,29 +107,24 @@ static void file_server_execute(struct file_server_connection *connection, const
     size_t payload_length = 0;
     struct xdr_reader r;
     struct xdr_writer w;
-    uint32_t program, procedure, size, unused;
-    xdr_reader_init(&r, record, length);
+    struct call_head head;
+    if (!call_read(record, length, &head))
+        abort();
+    uint32_t program = head.program, procedure = head.procedure;
+    xdr_reader_init(&r, head.arguments, (size_t)(record + length - head.arguments));
     xdr_writer_init(&w, reply, sizeof(reply));
     xdr_put_u32(&w, 0); /* the record mark */
-    xdr_put_u32(&w, xdr_get_u32(&r));
+    xdr_put_u32(&w, head.xid);
     xdr_put_u32(&w, 1); /* REPLY, MSG_ACCEPTED, empty verifier, SUCCESS */
     for (int i = 0; i < 4; i++)
         xdr_put_u32(&w, 0);
-    xdr_get_u64(&r);
-    program = xdr_get_u32(&r);
-    xdr_get_u32(&r);
-    procedure = xdr_get_u32(&r);
-    xdr_get_u32(&r);
-    const uint8_t *credential = xdr_get_opaque(&r, 400, &size);
-    xdr_get_u32(&r); /* the verifier */
-    xdr_get_opaque(&r, 400, &unused);
     unsigned delay = atomic_load(&file_store.control->delay_ms);
     if (program == NFS_PROGRAM && procedure == NFS3_PROC_COMMIT)
         delay += atomic_load(&file_store.control->commit_delay_ms);
     if (delay)
         usleep(delay * 1000);
     if (program != NFS_PROGRAM)
-        file_server_look(connection->fd, credential, size);
+        file_server_look(connection->fd, head.credential, head.credential_length);
     if (program != NFS_PROGRAM)
         file_server_mount(procedure, &r, &w);
     else if (procedure == NFS3_PROC_LOOKUP)
@@ -147,15 +142,15 @@ static void file_server_execute(struct file_server_connection *connection, const
         file_server_ask(procedure, &r, &w);
     else if (procedure != NFS3_PROC_NULL)
         abort();
-    size_t head = (size_t)(w.p - reply),
+    size_t size = (size_t)(w.p - reply),
            padded = payload_length + xdr_pad((uint32_t)payload_length);
-    record_mark(reply, head + padded);
+    record_mark(reply, size + padded);
     if (program != NFS_PROGRAM && file_server_take(&file_store.control->mount_resets)) {
         file_server_break(connection);
         return;
     }
     if ((program != NFS_PROGRAM || file_server_fate(connection, procedure)) &&
-        connection->fd >= 0 && file_server_send(connection, reply, head))
+        connection->fd >= 0 && file_server_send(connection, reply, size))
         file_server_send(connection, payload, padded);
     free(payload);
 }

@@ -22,21 +22,24 @@ static void wait_if_stuck(struct server *server, uint32_t token)
 }
 
 /* Where the arguments of a call are, which begin with its token. */
-static size_t arguments_at(const uint8_t *call)
+static size_t arguments_at(const uint8_t *call, size_t length)
 {
-    size_t at = 24 + 8 + rpc_word(call + 28); /* behind the credential */
-    return at + 8 + rpc_word(call + at + 4);  /* and the verifier */
+    struct call_head head;
+    if (!call_read(call, length, &head))
+        abort();
+    return (size_t)(head.arguments - call);
 }
 
 /* Does it keep the call from xid on for itself? */
-static bool is_dropped(struct server *server, const uint8_t *call)
+static bool is_dropped(struct server *server, const uint8_t *call, size_t length)
 {
     if (rpc_word(call + 20) == 0)
         return false;
     if (atomic_load(&server->busy))
         return true;
-    bool copy = atomic_load(&server->drops) && atomic_load(&server->copies) > 0 &&
-                rpc_word(call + arguments_at(call)) % TOKENS + 1 == atomic_load(&server->stuck);
+    bool copy =
+        atomic_load(&server->drops) && atomic_load(&server->copies) > 0 &&
+        rpc_word(call + arguments_at(call, length)) % TOKENS + 1 == atomic_load(&server->stuck);
     if (copy)
         atomic_fetch_add(&server->copies, 1);
     return copy;
@@ -53,7 +56,7 @@ void answer_call(struct server *server, const uint8_t *call, size_t length, stru
         reply_free(&pong);
         return;
     }
-    size_t at = arguments_at(call);
+    size_t at = arguments_at(call, length);
     uint32_t token = rpc_word(call + at) % TOKENS, xid = rpc_word(call);
     wait_if_stuck(server, token);
     uint32_t seen = 0;
@@ -165,7 +168,7 @@ static void *serve(void *context)
         size_t at = 0, length;
         while (good && record_next(&in, &at, &call, &length) == RECORD_WHOLE) {
             bool is_ping = rpc_word(call + 20) == 0;
-            if (is_dropped(server, call))
+            if (is_dropped(server, call, length))
                 continue;
             atomic_fetch_add(&server->calls, !is_ping);
             answer_call(server, call, length, &held[count++]);

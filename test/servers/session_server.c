@@ -69,17 +69,12 @@ static bool session_server_answer(int fd, const uint8_t *record, size_t length)
 {
     static uint8_t reply[SERVER_RECORD];
     struct session_server_call call = {.session = NULL};
-    uint32_t body;
-    xdr_reader_init(&call.r, record, length);
+    struct call_head came;
+    if (!call_read(record, length, &came))
+        return false;
+    xdr_reader_init(&call.r, came.arguments, (size_t)(record + length - came.arguments));
     xdr_writer_init(&call.w, reply + 4, sizeof(reply) - 4);
-    uint32_t xid = xdr_get_u32(&call.r);
-    xdr_get_room(&call.r, 16);
-    uint32_t procedure = xdr_get_u32(&call.r);
-    for (int i = 0; i < 2; i++) { /* credential and verifier */
-        xdr_get_u32(&call.r);
-        xdr_get_opaque(&call.r, 400, &body);
-    }
-    const uint32_t head[] = {xid, 1, 0, 0, 0, 0};
+    const uint32_t head[] = {came.xid, 1, 0, 0, 0, 0};
     for (int i = 0; i < 6; i++)
         xdr_put_u32(&call.w, head[i]);
     if (atomic_load(&session_server.new_token)) {
@@ -89,7 +84,7 @@ static bool session_server_answer(int fd, const uint8_t *record, size_t length)
     }
     if (atomic_exchange(&session_server.forget, false))
         session_server_forget();
-    if (procedure == 1 && !session_server_compound(&call, call.w.p))
+    if (came.procedure == 1 && !session_server_compound(&call, call.w.p))
         return false;
     size_t size = (size_t)(call.w.p - reply - 4);
     record_mark(reply, size + 4);

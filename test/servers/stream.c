@@ -86,23 +86,28 @@ void stream_thread(pthread_t *thread, void *(*body)(void *), void *context)
 
 /* ---- bytes ---- */
 
-uint8_t *bytes_room(struct bytes *bytes, size_t length)
+static void bytes_reserve(struct bytes *bytes, size_t length)
 {
-    if (bytes->length + length > bytes->capacity) {
-        bytes->capacity = (bytes->length + length) * 2 + 64;
-        bytes->data = realloc(bytes->data, bytes->capacity);
-        if (!bytes->data)
-            abort();
-    }
-    return bytes->data + bytes->length;
+    if (bytes->length + length <= bytes->capacity)
+        return;
+    bytes->capacity = (bytes->length + length) * 2 + 64;
+    bytes->data = realloc(bytes->data, bytes->capacity);
+    if (!bytes->data)
+        abort();
+}
+
+uint8_t *bytes_add(struct bytes *bytes, size_t length)
+{
+    bytes_reserve(bytes, length);
+    bytes->length += length;
+    return bytes->data + bytes->length - length;
 }
 
 void put_bytes(struct bytes *bytes, const void *data, size_t length)
 {
-    uint8_t *to = bytes_room(bytes, length);
+    uint8_t *to = bytes_add(bytes, length);
     if (length > 0)
         memcpy(to, data, length);
-    bytes->length += length;
 }
 
 void put_word(struct bytes *bytes, uint32_t value)
@@ -147,10 +152,39 @@ enum record_found record_next(const struct bytes *in, size_t *at, const uint8_t 
     return RECORD_WHOLE;
 }
 
+/* A word of the record, or 0 behind its end; *at goes on. */
+static uint32_t call_word(const uint8_t *record, size_t length, size_t *at)
+{
+    uint32_t word = 0;
+    if (*at + 4 <= length)
+        memcpy(&word, record + *at, 4);
+    *at += 4;
+    return ntohl(word);
+}
+
+bool call_read(const uint8_t *record, size_t length, struct call_head *head)
+{
+    enum { WORDS = 7, BODY_MOST = 400 };
+    uint32_t words[WORDS];
+    size_t at = 0;
+    for (int i = 0; i < WORDS; i++)
+        words[i] = call_word(record, length, &at);
+    *head = (struct call_head){words[0], words[1], words[2], words[3], words[4],
+                               words[5], words[6], 0,        NULL,     NULL};
+    head->credential_length = call_word(record, length, &at);
+    head->credential = record + at;
+    at += (head->credential_length + 3) & ~3u;
+    call_word(record, length, &at); /* the verifier */
+    uint32_t verifier_length = call_word(record, length, &at);
+    at += (verifier_length + 3) & ~3u;
+    head->arguments = record + at;
+    return head->credential_length <= BODY_MOST && verifier_length <= BODY_MOST && at <= length;
+}
+
 ssize_t record_receive(int fd, struct bytes *in, int flags)
 {
-    uint8_t *to = bytes_room(in, CHUNK);
-    ssize_t got = recv(fd, to, in->capacity - in->length, flags);
+    bytes_reserve(in, CHUNK);
+    ssize_t got = recv(fd, in->data + in->length, in->capacity - in->length, flags);
     if (got > 0)
         in->length += (size_t)got;
     return got;

@@ -43,8 +43,8 @@ struct bytes {
     size_t length, capacity;
 };
 
-/* Room for so many bytes more, behind those that there are. */
-uint8_t *bytes_room(struct bytes *bytes, size_t length);
+/* So many more behind those that there are, whose values the caller sets. */
+uint8_t *bytes_add(struct bytes *bytes, size_t length);
 
 void put_bytes(struct bytes *bytes, const void *data, size_t length);
 void put_word(struct bytes *bytes, uint32_t value);
@@ -65,6 +65,16 @@ enum record_found { RECORD_NONE, RECORD_WHOLE, RECORD_BAD };
  * several fragments, which no client of ours sends. */
 enum record_found record_next(const struct bytes *in, size_t *at, const uint8_t **record,
                               size_t *length);
+
+/* The head of a call: RFC 5531, section 9. */
+struct call_head {
+    uint32_t xid, type, rpc_version, program, version, procedure;
+    uint32_t flavor, credential_length; /* of its credential, which is within the record */
+    const uint8_t *credential, *arguments;
+};
+
+/* False: the record is too short. */
+bool call_read(const uint8_t *record, size_t length, struct call_head *head);
 
 /* Receives what is there, or waits for it. 0 and less: as recv(2). */
 ssize_t record_receive(int fd, struct bytes *in, int flags);

@@ -72,7 +72,7 @@ static uint32_t v41_local_address(struct v41_connection *connection)
 
 /* Under the lock. Puts the reply, or nothing: then there is none. */
 static void v41_answer(struct v41_connection *connection, struct v41_in in, size_t length,
-                       struct v41_out *reply)
+                       struct bytes *reply)
 {
     struct v41_server *server = connection->server;
     struct v41_control *control = server->control;
@@ -102,29 +102,27 @@ static void v41_answer(struct v41_connection *connection, struct v41_in in, size
         reply->length = 0;
     } else if (operations & atomic_load(&control->hold_replies)) {
         v41_hold(server, connection->number, true, reply->data, reply->length);
-        *reply = (struct v41_out){0};
+        *reply = (struct bytes){0};
     }
 }
 
 /* Under the lock. `record` is a call without its mark; `held`: it was, and is executed now. */
 static void v41_call_came(struct v41_connection *connection, const uint8_t *record, size_t length,
-                          bool held, struct v41_out *reply)
+                          bool held, struct bytes *reply)
 {
     enum { PROGRAM = 100003, VERSION = 4, PROG_UNAVAIL = 1, PROG_MISMATCH = 2, PROC_UNAVAIL = 3 };
     struct v41_server *server = connection->server;
-    struct v41_in in = {record, record + length, false};
-    uint32_t xid = v41_u32(&in), call = v41_u32(&in), rpc = v41_u32(&in);
-    uint32_t program = v41_u32(&in), version = v41_u32(&in), procedure = v41_u32(&in);
-    atomic_store(&server->control->last_flavor, v41_u32(&in));
-    v41_opaque(&in, 400);
-    v41_u32(&in);
-    v41_opaque(&in, 400);
-    if (in.bad || call != 0 || rpc != 2) {
+    struct call_head head;
+    bool whole = call_read(record, length, &head);
+    atomic_store(&server->control->last_flavor, head.flavor);
+    if (!whole || head.type != 0 || head.rpc_version != 2) {
         atomic_fetch_add(&server->control->bad_calls, 1);
         v41_break(connection);
         return;
     }
-    if (!held && procedure == 1 && v41_operations(in) & atomic_load(&server->control->hold_calls)) {
+    struct v41_in in = {head.arguments, record + length, false};
+    if (!held && head.procedure == 1 &&
+        v41_operations(in) & atomic_load(&server->control->hold_calls)) {
         uint8_t *copy = malloc(length);
         if (!copy)
             abort();
@@ -132,20 +130,20 @@ static void v41_call_came(struct v41_connection *connection, const uint8_t *reco
         v41_hold(server, connection->number, false, copy, length);
         return;
     }
-    const uint32_t words[] = {0, xid, 1, 0, 0, 0};
+    const uint32_t words[] = {0, head.xid, 1, 0, 0, 0};
     for (int i = 0; i < 6; i++)
-        v41_put(reply, words[i]);
-    if (program != PROGRAM) {
-        v41_put(reply, PROG_UNAVAIL);
-    } else if (version != VERSION) {
-        v41_put(reply, PROG_MISMATCH);
-        v41_put(reply, VERSION);
-        v41_put(reply, VERSION);
-    } else if (procedure > 1) {
-        v41_put(reply, PROC_UNAVAIL);
+        put_word(reply, words[i]);
+    if (head.program != PROGRAM) {
+        put_word(reply, PROG_UNAVAIL);
+    } else if (head.version != VERSION) {
+        put_word(reply, PROG_MISMATCH);
+        put_word(reply, VERSION);
+        put_word(reply, VERSION);
+    } else if (head.procedure > 1) {
+        put_word(reply, PROC_UNAVAIL);
     } else {
-        v41_put(reply, 0);
-        if (procedure == 1)
+        put_word(reply, 0);
+        if (head.procedure == 1)
             v41_answer(connection, in, length, reply);
     }
 }
@@ -153,7 +151,7 @@ static void v41_call_came(struct v41_connection *connection, const uint8_t *reco
 static void v41_record_came(struct v41_connection *connection, const uint8_t *record, size_t length)
 {
     struct v41_server *server = connection->server;
-    struct v41_out reply = {0};
+    struct bytes reply = {0};
     unsigned delay_ms = atomic_load(&server->control->delay_ms);
     if (delay_ms)
         poll(NULL, 0, (int)delay_ms);
@@ -292,9 +290,9 @@ void v41_release(struct v41_server *server, bool reverse)
     for (unsigned i = 0; i < count; i++) {
         struct v41_held *next = &held[reverse ? count - 1 - i : i];
         struct v41_connection *connection = server->connections[next->connection];
-        struct v41_out reply = {next->data, next->length, next->length};
+        struct bytes reply = {next->data, next->length, next->length};
         if (!next->executed) {
-            reply = (struct v41_out){0};
+            reply = (struct bytes){0};
             v41_call_came(connection, next->data, next->length, true, &reply);
             free(next->data);
         }
