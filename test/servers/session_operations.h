@@ -71,11 +71,11 @@ struct session_server {
     /* what a test sets */
     _Atomic uint32_t slots, target, highest_lie, response_max;
     _Atomic uint32_t fail_op, fail_status, fail_count; /* this operation, so often */
-    _Atomic int death, deaths;                         /* enum server_death, so often */
+    _Atomic int death, deaths;                         /* enum session_server_death, so often */
     _Atomic int uncached; /* calls, so many, that it carried out, and kept no reply of */
     _Atomic bool
         cut;         /* with the connection that dies its port is closed, and all that came there */
-    _Atomic int lie; /* enum server_lie, in the next reply */
+    _Atomic int lie; /* enum session_server_lie, in the next reply */
     _Atomic bool insists; /* on an open before READ, WRITE and SETATTR */
     _Atomic bool forget, forget_after_death, minor_wrong, other_owner, other_node;
     _Atomic uint32_t role, layouts; /* of EXCHANGE_ID, 0: the usual one; types of layouts */
