@@ -88,7 +88,7 @@ void stream_thread(pthread_t *thread, void *(*body)(void *), void *context)
 
 static void bytes_reserve(struct bytes *bytes, size_t length)
 {
-    if (bytes->length + length <= bytes->capacity)
+    if (bytes->data && bytes->length + length <= bytes->capacity)
         return;
     bytes->capacity = (bytes->length + length) * 2 + 64;
     bytes->data = realloc(bytes->data, bytes->capacity);
