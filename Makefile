@@ -55,7 +55,7 @@ UNIT     := $(wildcard test/unit/test_*.c)
 SERVERS  := $(wildcard test/servers/*.c)
 SCENES   := $(wildcard test/scenes/*.c)
 ifdef FUZZER # what fuzzers use
-SERVERS  := $(addprefix test/servers/,nfs3_server.c replies.c)
+SERVERS  := $(addprefix test/servers/,hex.c nfs3_server.c replies.c stream.c)
 SCENES   := $(addprefix test/scenes/,expecting.c nfs3_messages.c nfs4_messages.c nfstab_helpers.c rpc_scene.c stats_segment.c unit.c)
 endif
 PROGRAMS := $(wildcard test/integration/*.c)
@@ -111,13 +111,15 @@ $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(CURSES) -lm
 
 # What tests share, built once: the servers that they play, and the scenes of the unit tests. A linker takes the first
-# object that defines a name, so each name is defined once.
+# object that defines a name, so no name may be there twice.
 PLAYED := $(BUILD)/test/scenes.a $(BUILD)/test/servers.a
-$(BUILD)/test/scenes.a: $(call obj,$(SCENES))
+$(BUILD)/test/scenes.a: $(call obj,$(SCENES)) | $(BUILD)/test/servers.a
 $(BUILD)/test/servers.a: $(call obj,$(SERVERS))
 $(PLAYED):
 	@mkdir -p $(@D)
 	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+	@twice=$$(nm -gP $(PLAYED) 2>/dev/null | awk '$$2 ~ /[BDRT]/ && seen[$$1]++ { print $$1 }'); \
+	    [ -z "$$twice" ] || { echo "$@: defined twice: $$twice" >&2; rm -f $@; exit 1; }
 
 $(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(PLAYED) $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)

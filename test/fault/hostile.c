@@ -1,7 +1,7 @@
 /*
- * Reads, writes and syncs while a server lies (power_lies.h), and judges what the calls say. A call may
- * fail, and may take its time, within a bound; what succeeds must be right. When the server tells
- * the truth again everything must work again.
+ * Reads, writes and syncs while a server lies (power_lies.h), and judges what the calls say. A call
+ * may fail, and may take its time, within a bound; what succeeds must be right. When the server
+ * tells the truth again everything must work again.
  *
  *     hostile FILE SOCKET LIE PERCENT MS STATE [early]
  *     hostile --check FILE STATE       what was acknowledged is in the file; without the library

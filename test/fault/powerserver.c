@@ -1,7 +1,7 @@
 /*
  * A server of NFSv3 and NFSv4.1 that can lose power. It serves a directory, so that the kernel sees
- * the same files, and knows what stable storage would hold of them (power_stable.h). A loss of power
- * brings that back, and with it a new write verifier (RFC 1813, section 4.8).
+ * the same files, and knows what stable storage would hold of them (power_stable.h). A loss of
+ * power brings that back, and with it a new write verifier (RFC 1813, section 4.8).
  *
  *     powerserver --dir DIR --port N --mount-port N --control SOCKET [--seed S]
  *     powerserver --ask SOCKET COMMAND...
@@ -110,7 +110,7 @@ static void client_answer(struct client *client, const struct call *call, struct
         return;
     }
     if (client->after == AFTER_NOTHING && lie_now(&random_state)) {
-        lies[lie_chosen].tell(&lie);
+        lie_tell(&lie);
         counters.lies++;
         m = lie.m;
         client->after = lie.after == AFTER_DRIP ? AFTER_NOTHING : lie.after;
@@ -421,8 +421,8 @@ static bool command(char **words, unsigned count, FILE *out)
     } else if (strcmp(name, "reset") == 0) {
         clients_reset();
     } else if (strcmp(name, "lies") == 0) {
-        for (unsigned i = 0; i < LIE_COUNT; i++)
-            fprintf(out, "%s\n", lies[i].name);
+        for (unsigned i = 0; lie_name(i); i++)
+            fprintf(out, "%s\n", lie_name(i));
     } else if (strcmp(name, "counters") == 0) {
 #define X(name) control_counter(out, #name, counters.name);
         COUNTERS

@@ -30,7 +30,7 @@ static size_t encode(const struct kind *kind, const union decoded *v, uint8_t bu
     return (size_t)(w.p - buffer);
 }
 
-static void check_kind(const struct kind *kind, const struct bytes *message)
+static void check_kind(const struct kind *kind, const struct exact *message)
 {
     uint8_t once[LARGEST], twice[LARGEST];
     union decoded v;
@@ -39,13 +39,13 @@ static void check_kind(const struct kind *kind, const struct bytes *message)
         return;
     size_t size = encode(kind, &v, once);
     must(size == message->size - left);
-    struct bytes again = {once, size};
+    struct exact again = {once, size};
     must(decode_part(&again, size, kind->get, &v, &left) == 0 && left == 0);
     must(encode(kind, &v, twice) == size && memcmp(once, twice, size) == 0);
 }
 
 /* Bytes arrive one by one: more are asked for until the head is there, but never more than that. */
-static void check_read_head(const struct bytes *message)
+static void check_read_head(const struct exact *message)
 {
     struct nfs3_read_res res;
     struct xdr_reader r;
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return -1;
     uint8_t which = data[0];
-    struct bytes message = {malloc(size), size - 1};
+    struct exact message = {malloc(size), size - 1};
     must(message.data != NULL);
     memcpy(message.data, data + 1, size - 1);
     check_kind(&kinds[which % KINDS], &message);

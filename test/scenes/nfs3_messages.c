@@ -4,33 +4,6 @@
 /* What one read of 8192 bytes and one write of 8192 bytes asked for. */
 #define ASKED 8192
 
-static int digit(char c)
-{
-    return c <= '9' ? c - '0' : c - 'a' + 10;
-}
-
-struct bytes from_hex(const char *hex)
-{
-    struct bytes b = {malloc(strlen(hex) / 2 + 1), 0};
-    uint8_t *exact;
-
-    assert_non_null(b.data);
-    while (*hex) {
-        if (*hex == ' ') {
-            hex++;
-            continue;
-        }
-        b.data[b.size++] = (uint8_t)(digit(hex[0]) << 4 | digit(hex[1]));
-        hex += 2;
-    }
-    exact = malloc(b.size);
-    assert_non_null(exact);
-    memcpy(exact, b.data, b.size);
-    free(b.data);
-    b.data = exact;
-    return b;
-}
-
 /* Every message in both directions, behind one shape. */
 
 int get_fh_args(struct xdr_reader *r, void *v)
@@ -181,7 +154,7 @@ const struct message messages[] = {
 const size_t message_count = sizeof(messages) / sizeof(messages[0]);
 
 /* Inline it makes gcc 12 see a use after free(). */
-__attribute__((noinline)) int decode_part(const struct bytes *b, size_t size,
+__attribute__((noinline)) int decode_part(const struct exact *b, size_t size,
                                           int (*get)(struct xdr_reader *r, void *v),
                                           union decoded *v, size_t *left)
 {
@@ -201,7 +174,7 @@ __attribute__((noinline)) int decode_part(const struct bytes *b, size_t size,
 
 int decode(const char *hex, int (*get)(struct xdr_reader *r, void *v), union decoded *v)
 {
-    struct bytes b = from_hex(hex);
+    struct exact b = hex_exact(hex);
     size_t left;
     int rc = decode_part(&b, b.size, get, v, &left);
 

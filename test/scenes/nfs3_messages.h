@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hex.h"
 #include "nfs3_server.h"
 #include "unit.h"
 
@@ -39,13 +40,6 @@
 #define VERIFIER "a1a2a3a4a5a6a7a8 "
 #define OK       "00000000 "
 #define FOO      "00000003 666f6f 00 "
-
-struct bytes {
-    uint8_t *data;
-    size_t size;
-};
-
-struct bytes from_hex(const char *hex);
 
 /* Every message in both directions, behind one shape. */
 
@@ -128,7 +122,7 @@ union decoded {
 
 /* Decodes a message that lies in a block of its own, of which only the first `size` bytes came.
  */
-int decode_part(const struct bytes *b, size_t size, int (*get)(struct xdr_reader *r, void *v),
+int decode_part(const struct exact *b, size_t size, int (*get)(struct xdr_reader *r, void *v),
                 union decoded *v, size_t *left);
 int decode(const char *hex, int (*get)(struct xdr_reader *r, void *v), union decoded *v);
 

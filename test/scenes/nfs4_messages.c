@@ -9,22 +9,6 @@
     "000000005f000003 0000000c 000000005f000002 0000000b "
 
 #define GOT_FH "0000000a " OK "00000005 0102030405 000000 "
-struct bytes bytes_of(const char *hex)
-{
-    struct bytes b = {malloc(strlen(hex) / 2 + 1), 0};
-    char pair[3] = "";
-    for (; *hex; hex++) {
-        if (isspace((unsigned char)*hex))
-            continue;
-        pair[0] = hex[0];
-        pair[1] = *++hex;
-        b.data[b.size++] = (uint8_t)strtoul(pair, NULL, 16);
-    }
-    uint8_t *exact = realloc(b.data, b.size ? b.size : 1);
-    b.data = exact ? exact : b.data;
-    return b;
-}
-
 enum { ASKED = 8192 };
 
 static bool reply_go_on(struct xdr_reader *r, struct reply *reply, enum nfs4_op op)

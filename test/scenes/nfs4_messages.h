@@ -5,10 +5,10 @@
 #ifndef TEST_UNIT_NFS4_MESSAGES_H
 #define TEST_UNIT_NFS4_MESSAGES_H
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "hex.h"
 #include "nfs/nfs4_xdr.h"
 
 #define SESSION "00112233445566778899aabbccddeeff "
@@ -32,13 +32,6 @@
 /* GETATTR of type, change, size, fsid, fileid; space used, times of access, metadata, modification:
  * bits 1, 3, 4, 8, 20; 13, 15, 20, 21 of the second word. */
 #define GETATTR "00000009 00000002 0010011a 0030a000 "
-
-struct bytes {
-    uint8_t *data; /* a block of just this size: a sanitizer sees what reads behind it */
-    size_t size;
-};
-
-struct bytes bytes_of(const char *hex);
 
 /* The replies that this client gets: how the operation behind SEQUENCE and PUTFH is read. */
 enum reply_kind {

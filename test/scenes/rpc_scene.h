@@ -1,6 +1,6 @@
 /*
  * A scene for the receiver: calls in flight, the stream of replies to them, and an owner that
- * delivers it into the vectors the receiver asks for. Part of test_rpc_receiver.c.
+ * delivers it into the vectors the receiver asks for. For test_rpc_receiver.c.
  */
 #ifndef TEST_RPC_SCENE_H
 #define TEST_RPC_SCENE_H

@@ -26,7 +26,7 @@ static int connect_client(void)
     return reach_over(&address, NET_PORT_ANY, 4, &tunables, &session_client.server);
 }
 
-int session_begin(void **unused)
+int session_enter(void **unused)
 {
     (void)unused;
     log_set_level(LOG_LEVEL_ERROR);
@@ -34,7 +34,7 @@ int session_begin(void **unused)
     return connect_client();
 }
 
-int session_end(void **unused)
+int session_leave(void **unused)
 {
     (void)unused;
     rpc_server_destroy(session_client.server);

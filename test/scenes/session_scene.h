@@ -21,10 +21,10 @@ enum { TIMEOUT_MS = 60000, BLOCK = 8192 };
 extern struct nfs_client session_client;
 extern const struct nfs_fh root, session_file;
 
-int session_begin(void **unused);
-int session_end(void **unused);
+int session_enter(void **unused);
+int session_leave(void **unused);
 
-#define SESSION_TEST(name) UNIT_TEST_WITH(name, session_begin, session_end)
+#define SESSION_TEST(name) UNIT_TEST_WITH(name, session_enter, session_leave)
 
 void fail_next(uint32_t op, uint32_t status, uint32_t count);
 unsigned asked(uint32_t op);

@@ -15,14 +15,14 @@ struct peer peer_new(const struct v41_server *server)
     return peer_at(server->port, INADDR_LOOPBACK);
 }
 
-void peer_send(struct peer *peer, const struct v41_out *arguments)
+void peer_send(struct peer *peer, const struct bytes *arguments)
 {
-    struct v41_out call = {0};
+    struct bytes call = {0};
     const uint32_t words[] = {0, ++peer->xid, 0, 2, 100003, 4, 1, 0, 0, 0, 0};
     for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)
-        v41_put(&call, words[i]);
+        put_word(&call, words[i]);
     v41_put_fixed(&call, arguments->data, arguments->length);
-    v41_set_word(call.data, 0x80000000u | (uint32_t)(call.length - 4));
+    record_mark(call.data, call.length);
     assert_int_equal(send(peer->fd, call.data, call.length, MSG_NOSIGNAL), call.length);
     free(call.data);
 }
@@ -88,16 +88,16 @@ void answer_ends(struct answer *answer)
     answer_free(answer);
 }
 
-struct v41_out compound(uint32_t operations)
+struct bytes compound(uint32_t operations)
 {
-    struct v41_out out = {0};
-    v41_put(&out, 0);
-    v41_put(&out, 1);
-    v41_put(&out, operations);
+    struct bytes out = {0};
+    put_word(&out, 0);
+    put_word(&out, 1);
+    put_word(&out, operations);
     return out;
 }
 
-struct answer ask(struct peer *peer, struct v41_out *out)
+struct answer ask(struct peer *peer, struct bytes *out)
 {
     struct answer answer;
     uint32_t xid;
@@ -112,14 +112,14 @@ struct answer ask(struct peer *peer, struct v41_out *out)
 
 struct client exchange_id(struct peer *peer, const char *owner, uint64_t verifier)
 {
-    struct v41_out out = compound(1);
+    struct bytes out = compound(1);
     struct client client;
-    v41_put(&out, V41_EXCHANGE_ID);
+    put_word(&out, V41_EXCHANGE_ID);
     v41_put64(&out, verifier);
     v41_put_opaque(&out, owner, strlen(owner));
-    v41_put(&out, 0x10000); /* EXCHGID4_FLAG_USE_NON_PNFS */
-    v41_put(&out, 0);       /* SP4_NONE */
-    v41_put(&out, 0);       /* no name of the implementation */
+    put_word(&out, 0x10000); /* EXCHGID4_FLAG_USE_NON_PNFS */
+    put_word(&out, 0);       /* SP4_NONE */
+    put_word(&out, 0);       /* no name of the implementation */
     struct answer answer = ask(peer, &out);
     assert_int_equal(answer.count, 1);
     answer_op(&answer, V41_EXCHANGE_ID);
@@ -135,27 +135,27 @@ struct client exchange_id(struct peer *peer, const char *owner, uint64_t verifie
     return client;
 }
 
-struct v41_out create_session_call(const struct client *client, uint32_t slots)
+struct bytes create_session_call(const struct client *client, uint32_t slots)
 {
-    struct v41_out out = compound(1);
-    v41_put(&out, V41_CREATE_SESSION);
+    struct bytes out = compound(1);
+    put_word(&out, V41_CREATE_SESSION);
     v41_put64(&out, client->id);
-    v41_put(&out, client->sequence);
-    v41_put(&out, 0);
+    put_word(&out, client->sequence);
+    put_word(&out, 0);
     for (int channel = 0; channel < 2; channel++) {
         const uint32_t words[] = {0, 1 << 20, 1 << 20, 2048, 8, slots, 0};
         for (int i = 0; i < 7; i++)
-            v41_put(&out, words[i]);
+            put_word(&out, words[i]);
     }
-    v41_put(&out, 0x40000000);
-    v41_put(&out, 1);
-    v41_put(&out, 0); /* AUTH_NONE */
+    put_word(&out, 0x40000000);
+    put_word(&out, 1);
+    put_word(&out, 0); /* AUTH_NONE */
     return out;
 }
 
 struct session create_session(struct peer *peer, struct client *client, uint32_t slots)
 {
-    struct v41_out out = create_session_call(client, slots);
+    struct bytes out = create_session_call(client, slots);
     struct answer answer = ask(peer, &out);
     struct session session = {{0}, 0, {0}};
     answer_op(&answer, V41_CREATE_SESSION);
@@ -172,20 +172,20 @@ struct session create_session(struct peer *peer, struct client *client, uint32_t
     return session;
 }
 
-struct v41_out sequenced(const struct session *session, uint32_t slot, uint32_t sequence, bool keep,
-                         uint32_t number)
+struct bytes sequenced(const struct session *session, uint32_t slot, uint32_t sequence, bool keep,
+                       uint32_t number)
 {
-    struct v41_out out = compound(number + 1);
-    v41_put(&out, V41_SEQUENCE);
+    struct bytes out = compound(number + 1);
+    put_word(&out, V41_SEQUENCE);
     v41_put_fixed(&out, session->id, 16);
-    v41_put(&out, sequence);
-    v41_put(&out, slot);
-    v41_put(&out, slot);
-    v41_put(&out, keep);
+    put_word(&out, sequence);
+    put_word(&out, slot);
+    put_word(&out, slot);
+    put_word(&out, keep);
     return out;
 }
 
-struct v41_out next_on(struct session *session, uint32_t slot, uint32_t number)
+struct bytes next_on(struct session *session, uint32_t slot, uint32_t number)
 {
     return sequenced(session, slot, ++session->sequences[slot], true, number);
 }
@@ -201,7 +201,7 @@ void answer_sequence(struct answer *answer, const struct session *session, uint3
 }
 
 struct answer ask_on(struct peer *peer, const struct session *session, uint32_t slot,
-                     struct v41_out *out)
+                     struct bytes *out)
 {
     struct answer answer = ask(peer, out);
     answer_sequence(&answer, session, slot, session->sequences[slot]);
@@ -210,20 +210,20 @@ struct answer ask_on(struct peer *peer, const struct session *session, uint32_t 
 
 /* ---- files ---- */
 
-void put_fh(struct v41_out *out, const struct handle *handle)
+void put_fh(struct bytes *out, const struct handle *handle)
 {
-    v41_put(out, V41_PUTFH);
+    put_word(out, V41_PUTFH);
     v41_put_opaque(out, handle->data, handle->length);
 }
 
 struct handle look_up(struct peer *peer, struct session *session, const char *name)
 {
     struct handle handle;
-    struct v41_out out = next_on(session, 0, 3);
-    v41_put(&out, V41_PUTROOTFH);
-    v41_put(&out, V41_LOOKUP);
+    struct bytes out = next_on(session, 0, 3);
+    put_word(&out, V41_PUTROOTFH);
+    put_word(&out, V41_LOOKUP);
     v41_put_opaque(&out, name, strlen(name));
-    v41_put(&out, V41_GETFH);
+    put_word(&out, V41_GETFH);
     struct answer answer = ask_on(peer, session, 0, &out);
     answer_op(&answer, V41_PUTROOTFH);
     answer_op(&answer, V41_LOOKUP);
@@ -237,29 +237,29 @@ struct handle look_up(struct peer *peer, struct session *session, const char *na
 
 const uint8_t anonymous[16];
 
-void put_write(struct v41_out *out, const uint8_t *stateid, uint64_t offset, uint32_t stable,
+void put_write(struct bytes *out, const uint8_t *stateid, uint64_t offset, uint32_t stable,
                const char *text)
 {
-    v41_put(out, V41_WRITE);
+    put_word(out, V41_WRITE);
     v41_put_fixed(out, stateid, 16);
     v41_put64(out, offset);
-    v41_put(out, stable);
+    put_word(out, stable);
     v41_put_opaque(out, text, strlen(text));
 }
 
-static void put_read(struct v41_out *out, const uint8_t *stateid, uint64_t offset, uint32_t count)
+static void put_read(struct bytes *out, const uint8_t *stateid, uint64_t offset, uint32_t count)
 {
-    v41_put(out, V41_READ);
+    put_word(out, V41_READ);
     v41_put_fixed(out, stateid, 16);
     v41_put64(out, offset);
-    v41_put(out, count);
+    put_word(out, count);
 }
 
 uint32_t write_text(struct peer *peer, struct session *session, uint32_t slot,
                     const struct handle *handle, uint32_t stable, const char *text,
                     uint64_t *verifier)
 {
-    struct v41_out out = next_on(session, slot, 2);
+    struct bytes out = next_on(session, slot, 2);
     put_fh(&out, handle);
     put_write(&out, anonymous, 0, stable, text);
     struct answer answer = ask_on(peer, session, slot, &out);
@@ -275,7 +275,7 @@ uint32_t write_text(struct peer *peer, struct session *session, uint32_t slot,
 void assert_text(struct peer *peer, struct session *session, const struct handle *handle,
                  const char *text)
 {
-    struct v41_out out = next_on(session, 0, 2);
+    struct bytes out = next_on(session, 0, 2);
     put_fh(&out, handle);
     put_read(&out, anonymous, 0, 1000);
     struct answer answer = ask_on(peer, session, 0, &out);

@@ -26,7 +26,7 @@ struct peer peer_at(in_port_t port, in_addr_t host);
 struct peer peer_new(const struct v41_server *server);
 
 /* A call of version 4 with these arguments. */
-void peer_send(struct peer *peer, const struct v41_out *arguments);
+void peer_send(struct peer *peer, const struct bytes *arguments);
 
 /* False: the connection has ended. */
 bool peer_receive(struct peer *peer, struct answer *answer, uint32_t *xid);
@@ -40,10 +40,10 @@ void answer_fails(struct answer *answer, uint32_t op, uint32_t status);
 void answer_ends(struct answer *answer);
 
 /* Arguments: an empty tag, the minor version, so many operations. */
-struct v41_out compound(uint32_t operations);
+struct bytes compound(uint32_t operations);
 
 /* Sends what is at *out, frees it, and waits for the answer. */
-struct answer ask(struct peer *peer, struct v41_out *out);
+struct answer ask(struct peer *peer, struct bytes *out);
 
 /* ---- sessions ---- */
 
@@ -59,21 +59,21 @@ struct session {
 };
 
 struct client exchange_id(struct peer *peer, const char *owner, uint64_t verifier);
-struct v41_out create_session_call(const struct client *client, uint32_t slots);
+struct bytes create_session_call(const struct client *client, uint32_t slots);
 struct session create_session(struct peer *peer, struct client *client, uint32_t slots);
 
 /* Arguments with a SEQUENCE: `number` operations behind it. */
-struct v41_out sequenced(const struct session *session, uint32_t slot, uint32_t sequence, bool keep,
-                         uint32_t number);
+struct bytes sequenced(const struct session *session, uint32_t slot, uint32_t sequence, bool keep,
+                       uint32_t number);
 
 /* The same with the slot's next sequence. */
-struct v41_out next_on(struct session *session, uint32_t slot, uint32_t number);
+struct bytes next_on(struct session *session, uint32_t slot, uint32_t number);
 void answer_sequence(struct answer *answer, const struct session *session, uint32_t slot,
                      uint32_t sequence);
 
 /* Sends it, and takes the answer to its SEQUENCE. */
 struct answer ask_on(struct peer *peer, const struct session *session, uint32_t slot,
-                     struct v41_out *out);
+                     struct bytes *out);
 
 /* ---- files ---- */
 
@@ -82,12 +82,12 @@ struct handle {
     uint32_t length;
 };
 
-void put_fh(struct v41_out *out, const struct handle *handle);
+void put_fh(struct bytes *out, const struct handle *handle);
 struct handle look_up(struct peer *peer, struct session *session, const char *name);
 
 extern const uint8_t anonymous[16];
 
-void put_write(struct v41_out *out, const uint8_t *stateid, uint64_t offset, uint32_t stable,
+void put_write(struct bytes *out, const uint8_t *stateid, uint64_t offset, uint32_t stable,
                const char *text);
 
 /* Writes a text; its stability, and the verifier. */

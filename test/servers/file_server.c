@@ -6,8 +6,7 @@ enum { FILE_SERVER_CONNECTIONS = 64, FILE_SERVER_HELD = 512 };
 struct file_server_connection {
     int fd; /* -1: free */
     unsigned number;
-    uint8_t *in;
-    size_t have, room;
+    struct bytes in;
 };
 
 struct file_server_held {
@@ -32,8 +31,7 @@ static void file_server_break(struct file_server_connection *connection)
 {
     if (connection->fd < 0)
         return;
-    struct linger abortive = {1, 0};
-    setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
+    stream_abort(connection->fd);
     close(connection->fd);
     connection->fd = -1;
 }
@@ -70,16 +68,10 @@ static void file_server_lose_power(void)
 static bool file_server_send(struct file_server_connection *connection, const void *data,
                              size_t length)
 {
-    while (length > 0) {
-        ssize_t sent = send(connection->fd, data, length, MSG_NOSIGNAL);
-        if (sent <= 0) {
-            file_server_break(connection);
-            return false;
-        }
-        data = (const char *)data + sent;
-        length -= (size_t)sent;
-    }
-    return true;
+    bool sent = stream_send(connection->fd, data, length);
+    if (!sent)
+        file_server_break(connection);
+    return sent;
 }
 
 /* ---- calls ---- */
@@ -115,29 +107,24 @@ static void file_server_execute(struct file_server_connection *connection, const
     size_t payload_length = 0;
     struct xdr_reader r;
     struct xdr_writer w;
-    uint32_t program, procedure, size, unused;
-    xdr_reader_init(&r, record, length);
+    struct call_head head;
+    if (!call_read(record, length, &head))
+        abort();
+    uint32_t program = head.program, procedure = head.procedure;
+    xdr_reader_init(&r, head.arguments, (size_t)(record + length - head.arguments));
     xdr_writer_init(&w, reply, sizeof(reply));
     xdr_put_u32(&w, 0); /* the record mark */
-    xdr_put_u32(&w, xdr_get_u32(&r));
+    xdr_put_u32(&w, head.xid);
     xdr_put_u32(&w, 1); /* REPLY, MSG_ACCEPTED, empty verifier, SUCCESS */
     for (int i = 0; i < 4; i++)
         xdr_put_u32(&w, 0);
-    xdr_get_u64(&r);
-    program = xdr_get_u32(&r);
-    xdr_get_u32(&r);
-    procedure = xdr_get_u32(&r);
-    xdr_get_u32(&r);
-    const uint8_t *credential = xdr_get_opaque(&r, 400, &size);
-    xdr_get_u32(&r); /* the verifier */
-    xdr_get_opaque(&r, 400, &unused);
     unsigned delay = atomic_load(&file_store.control->delay_ms);
     if (program == NFS_PROGRAM && procedure == NFS3_PROC_COMMIT)
         delay += atomic_load(&file_store.control->commit_delay_ms);
     if (delay)
         usleep(delay * 1000);
     if (program != NFS_PROGRAM)
-        file_server_look(connection->fd, credential, size);
+        file_server_look(connection->fd, head.credential, head.credential_length);
     if (program != NFS_PROGRAM)
         file_server_mount(procedure, &r, &w);
     else if (procedure == NFS3_PROC_LOOKUP)
@@ -155,20 +142,20 @@ static void file_server_execute(struct file_server_connection *connection, const
         file_server_ask(procedure, &r, &w);
     else if (procedure != NFS3_PROC_NULL)
         abort();
-    size_t head = (size_t)(w.p - reply),
+    size_t size = (size_t)(w.p - reply),
            padded = payload_length + xdr_pad((uint32_t)payload_length);
-    xdr_store_u32(reply, 0x80000000u | (uint32_t)(head - 4 + padded));
+    record_mark(reply, size + padded);
     if (program != NFS_PROGRAM && file_server_take(&file_store.control->mount_resets)) {
         file_server_break(connection);
         return;
     }
     if ((program != NFS_PROGRAM || file_server_fate(connection, procedure)) &&
-        connection->fd >= 0 && file_server_send(connection, reply, head))
+        connection->fd >= 0 && file_server_send(connection, reply, size))
         file_server_send(connection, payload, padded);
     free(payload);
 }
 
-static void file_server_call(struct file_server_connection *connection, uint8_t *record,
+static void file_server_call(struct file_server_connection *connection, const uint8_t *record,
                              size_t length)
 {
     struct file_control *control = file_store.control;
@@ -210,70 +197,42 @@ static void file_server_let_go(bool execute)
 
 static void file_server_receive(struct file_server_connection *connection)
 {
-    if (connection->room - connection->have < 65536) {
-        connection->room = connection->room * 2 + 131072;
-        connection->in = realloc(connection->in, connection->room);
-    }
-    ssize_t got = recv(connection->fd, connection->in + connection->have,
-                       connection->room - connection->have, MSG_DONTWAIT);
+    ssize_t got = record_receive(connection->fd, &connection->in, MSG_DONTWAIT);
     if (got <= 0) {
         if (got == 0 || errno != EAGAIN)
             file_server_break(connection);
         return;
     }
-    connection->have += (size_t)got;
-    size_t at = 0;
-    while (connection->fd >= 0 && connection->have - at >= 4) {
-        size_t length = xdr_load_u32(connection->in + at) & 0x7fffffffu;
-        if (connection->have - at - 4 < length)
-            break;
-        file_server_call(connection, connection->in + at + 4, length);
-        at += 4 + length;
-    }
-    if (connection->fd < 0)
-        return;
-    connection->have -= at;
-    memmove(connection->in, connection->in + at, connection->have);
+    const uint8_t *record;
+    size_t at = 0, length;
+    while (connection->fd >= 0 &&
+           record_next(&connection->in, &at, &record, &length) == RECORD_WHOLE)
+        file_server_call(connection, record, length);
+    bytes_drop(&connection->in, at);
 }
 
 static void file_server_accept(void)
 {
-    int fd = accept4(file_server.listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = stream_accept(file_server.listener, NULL);
     if (fd < 0)
         return;
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++) {
         struct file_server_connection *connection = &file_server.connections[i];
         if (connection->fd >= 0)
             continue;
         connection->fd = fd;
         connection->number = ++file_server.numbers;
-        connection->have = 0;
+        connection->in.length = 0;
         return;
     }
     abort();
 }
 
-static int file_server_bound(struct sockaddr_in *address)
-{
-    socklen_t size = sizeof(*address);
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, (struct sockaddr *)address, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)address, &size) != 0)
-        abort();
-    return fd;
-}
-
 int file_server_listener(in_port_t *port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int any = file_server_bound(&address), fd = file_server_bound(&address);
-    close(any);
-    if (listen(fd, 64) != 0)
+    int fd = stream_bind_kept(AF_INET, port);
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || listen(fd, 64) != 0)
         abort();
-    *port = ntohs(address.sin_port);
     return fd;
 }
 

@@ -7,16 +7,13 @@
 #define TEST_FILE_SERVER_H
 
 #include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <time.h>
 
 #include "file_procedures.h"
+#include "stream.h"
 
-/* ---- calls ---- */
-
-/* Bound by its number the port stays ours while nobody listens there: who connects is refused, and
- * meets no server of another test. */
+/* What it listens at: see stream_bind_kept(). */
 int file_server_listener(in_port_t *port);
 
 /* The server process: until the other end of `commands` is closed. */

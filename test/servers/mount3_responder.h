@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "nfs/mount3.h"
-#include "unit.h"
+#include "stream.h"
 
 /* "X" stands for the xid of the call. An accepted reply with an empty verifier, SUCCESS. */
 #define ACCEPTED "X 00000001 00000000 00000000 00000000 00000000 "
@@ -47,8 +47,8 @@ struct responder {
     bool reset; /* the client closed with a reset */
 };
 
-bool responder_start_on(struct responder *responder, const struct sockaddr *address,
-                        socklen_t length);
+/* At the loopback of IPv4 or IPv6; false: there is none. */
+bool responder_start_on(struct responder *responder, sa_family_t family);
 
 extern const struct sockaddr_in loopback4;
 extern const struct sockaddr_in6 loopback6;

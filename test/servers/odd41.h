@@ -17,7 +17,7 @@ enum odd_answer {
 };
 
 // A server of tests does what they ask for. NULL: nothing odd.
-static struct odd {
+struct odd {
     struct {
         uint32_t status; // of the next so many of this operation; they are not carried out
         uint64_t left;
@@ -27,50 +27,13 @@ static struct odd {
     uint32_t minor;  // the version that is spoken; 0: as it should be
     enum odd_answer answer;
     bool mute; // the last request is not answered
-} * odd;
+};
+extern struct odd *odd;
 
 // The status that a test wants; NFS_OK: it is to be carried out.
-static uint32_t odd_status(uint32_t op)
-{
-    if (!odd)
-        return NFS_OK;
-    odd->of[op].calls++;
-    odd->mute = odd->mute || odd->silent & UINT64_C(1) << op;
-    if (odd->of[op].left == 0)
-        return NFS_OK;
-    odd->of[op].left--;
-    return odd->of[op].status;
-}
-
-static void odd_change(unsigned char *at, uint32_t by)
-{
-    wire_store32(at, wire_load32(at) + by);
-}
+uint32_t odd_status(uint32_t op);
 
 // `results` of an operation that went well, behind its status.
-static void odd_answer(uint32_t op, unsigned char *results)
-{
-    enum {
-        SEQUENCE = V41_SESSION_BYTES,
-        SLOT = SEQUENCE + 4,
-        HIGHEST = SLOT + 4,
-        TARGET = HIGHEST + 4
-    };
-    enum { REQUESTS = V41_SESSION_BYTES + 8 + 20, FAR = 1000 };
-    if (op == V41_SEQUENCE && odd->answer == ODD_SESSION)
-        odd_change(results, FAR);
-    if (op == V41_SEQUENCE && odd->answer == ODD_SEQUENCE)
-        odd_change(results + SEQUENCE, 1);
-    if (op == V41_SEQUENCE && odd->answer == ODD_SLOT)
-        odd_change(results + SLOT, 1);
-    if (op == V41_SEQUENCE && odd->answer == ODD_TARGET) {
-        odd_change(results + HIGHEST, FAR);
-        odd_change(results + TARGET, FAR);
-    }
-    if (op == V41_CREATE_SESSION && odd->answer == ODD_GRANT)
-        odd_change(results + REQUESTS, FAR);
-    if (op == V41_CREATE_SESSION && odd->answer == ODD_NO_GRANT)
-        wire_store32(results + REQUESTS, 0);
-}
+void odd_answer(uint32_t op, unsigned char *results);
 
 #endif

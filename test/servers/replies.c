@@ -1,26 +1,6 @@
 /* See replies.h. */
 #include "replies.h"
 
-void put_bytes(struct bytes *bytes, const void *data, size_t length)
-{
-    if (bytes->length + length > bytes->capacity) {
-        bytes->capacity = (bytes->length + length) * 2 + 64;
-        bytes->data = realloc(bytes->data, bytes->capacity);
-        if (!bytes->data)
-            abort();
-    }
-    if (length > 0)
-        memcpy(bytes->data + bytes->length, data, length);
-    bytes->length += length;
-}
-
-void put_word(struct bytes *bytes, uint32_t value)
-{
-    uint8_t word[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
-                       (uint8_t)value};
-    put_bytes(bytes, word, 4);
-}
-
 void put_pattern(struct bytes *bytes, size_t length, uint8_t seed)
 {
     uint8_t some[256];

@@ -12,17 +12,10 @@
 #include <string.h>
 
 #include "rpc/message.h"
+#include "stream.h"
 
 enum { ATTRIBUTES = 84 };
 
-/* Bytes in memory that grows. */
-struct bytes {
-    uint8_t *data;
-    size_t length, capacity;
-};
-
-void put_bytes(struct bytes *bytes, const void *data, size_t length);
-void put_word(struct bytes *bytes, uint32_t value);
 void put_pattern(struct bytes *bytes, size_t length, uint8_t seed);
 
 /* A small generator with a known seed, so that every failure comes again. */

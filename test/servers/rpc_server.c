@@ -12,18 +12,6 @@ uint8_t payload_byte(uint32_t token, size_t at)
     return (uint8_t)(token * 31 + at * 7 + (at >> 8));
 }
 
-bool send_bytes(int fd, const uint8_t *data, size_t length)
-{
-    while (length > 0) {
-        ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
-        if (sent <= 0)
-            return false;
-        data += sent;
-        length -= (size_t)sent;
-    }
-    return true;
-}
-
 static void wait_if_stuck(struct server *server, uint32_t token)
 {
     if (atomic_load(&server->stuck) != token + 1)
@@ -34,21 +22,24 @@ static void wait_if_stuck(struct server *server, uint32_t token)
 }
 
 /* Where the arguments of a call are, which begin with its token. */
-static size_t arguments_at(const uint8_t *call)
+static size_t arguments_at(const uint8_t *call, size_t length)
 {
-    size_t at = 24 + 8 + rpc_word(call + 28); /* behind the credential */
-    return at + 8 + rpc_word(call + at + 4);  /* and the verifier */
+    struct call_head head;
+    if (!call_read(call, length, &head))
+        abort();
+    return (size_t)(head.arguments - call);
 }
 
 /* Does it keep the call from xid on for itself? */
-static bool is_dropped(struct server *server, const uint8_t *call)
+static bool is_dropped(struct server *server, const uint8_t *call, size_t length)
 {
     if (rpc_word(call + 20) == 0)
         return false;
     if (atomic_load(&server->busy))
         return true;
-    bool copy = atomic_load(&server->drops) && atomic_load(&server->copies) > 0 &&
-                rpc_word(call + arguments_at(call)) % TOKENS + 1 == atomic_load(&server->stuck);
+    bool copy =
+        atomic_load(&server->drops) && atomic_load(&server->copies) > 0 &&
+        rpc_word(call + arguments_at(call, length)) % TOKENS + 1 == atomic_load(&server->stuck);
     if (copy)
         atomic_fetch_add(&server->copies, 1);
     return copy;
@@ -65,7 +56,7 @@ void answer_call(struct server *server, const uint8_t *call, size_t length, stru
         reply_free(&pong);
         return;
     }
-    size_t at = arguments_at(call);
+    size_t at = arguments_at(call, length);
     uint32_t token = rpc_word(call + at) % TOKENS, xid = rpc_word(call);
     wait_if_stuck(server, token);
     uint32_t seen = 0;
@@ -139,11 +130,10 @@ static bool send_reply(struct connection *connection, const struct bytes *messag
     } else {
         put_record(&stream, message);
     }
-    bool good = send_bytes(connection->fd, stream.data, reset ? stream.length / 2 : stream.length);
+    bool good = stream_send(connection->fd, stream.data, reset ? stream.length / 2 : stream.length);
     free(stream.data);
     if (reset) {
-        struct linger abortive = {1, 0};
-        setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
+        stream_abort(connection->fd);
         return false;
     }
     return good && !(script->close_after && ++*sent >= script->close_after);
@@ -174,37 +164,29 @@ static void *serve(void *context)
     uint64_t seed = connection->index + 1;
     bool good = true;
     while (good) {
-        size_t at = 0;
-        while (good && in.length - at >= 4 &&
-               in.length - at - 4 >= (rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT)) {
-            size_t length = rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT;
-            bool is_ping = rpc_word(in.data + at + 24) == 0;
-            if (is_dropped(server, in.data + at + 4)) {
-                at += 4 + length;
+        const uint8_t *call;
+        size_t at = 0, length;
+        while (good && record_next(&in, &at, &call, &length) == RECORD_WHOLE) {
+            bool is_ping = rpc_word(call + 20) == 0;
+            if (is_dropped(server, call, length))
                 continue;
-            }
             atomic_fetch_add(&server->calls, !is_ping);
-            answer_call(server, in.data + at + 4, length, &held[count++]);
-            at += 4 + length;
+            answer_call(server, call, length, &held[count++]);
             if (count == HELD_MAX || server->script.order == IN_ORDER) {
                 good = send_held(connection, held, count, &sent, &seed);
                 count = 0;
             }
         }
-        in.length -= at;
-        if (at > 0)
-            memmove(in.data, in.data + at, in.length);
+        bytes_drop(&in, at);
         struct pollfd poll_in = {.fd = connection->fd, .events = POLLIN};
         if (good && count > 0 && poll(&poll_in, 1, 1) == 0) {
             good = send_held(connection, held, count, &sent, &seed);
             count = 0;
         }
-        static __thread uint8_t chunk[65536];
-        ssize_t got = good ? recv(connection->fd, chunk, sizeof(chunk), 0) : 0;
         /* What came after shutdown() is still read from a socket. */
-        if (got <= 0 || connection->index < atomic_load(&server->ended))
+        if (!good || record_receive(connection->fd, &in, 0) <= 0 ||
+            connection->index < atomic_load(&server->ended))
             break;
-        put_bytes(&in, chunk, (size_t)got);
     }
     while (count > 0)
         free(held[--count].data);
@@ -239,12 +221,9 @@ static void *accept_connections(void *context)
     struct server *server = context;
     for (;;) {
         struct sockaddr_in peer;
-        socklen_t size = sizeof(peer);
-        int fd = accept4(server->listener, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC);
+        int fd = stream_accept(server->listener, &peer);
         if (fd < 0)
             return NULL;
-        int on = 1;
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         pthread_mutex_lock(&server->lock);
         if (server->stopping || server->connections == CONNECTIONS_MAX) {
             close(fd);
@@ -265,34 +244,15 @@ static void *accept_connections(void *context)
     }
 }
 
-int bound_socket(sa_family_t family, in_port_t *port)
-{
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    assert_true(fd >= 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    struct sockaddr_in6 any6 = {
-        .sin6_family = AF_INET6, .sin6_port = htons(*port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    struct sockaddr_in any = {
-        .sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = family == AF_INET6 ? sizeof(any6) : sizeof(any);
-    struct sockaddr *address =
-        family == AF_INET6 ? (struct sockaddr *)&any6 : (struct sockaddr *)&any;
-    assert_int_equal(bind(fd, address, size), 0);
-    assert_int_equal(getsockname(fd, address, &size), 0);
-    *port = ntohs(family == AF_INET6 ? any6.sin6_port : any.sin_port);
-    return fd;
-}
-
 struct server *server_new(const struct script *script, sa_family_t family)
 {
     struct server *server = calloc(1, sizeof(*server));
-    assert_non_null(server);
+    if (!server)
+        abort();
     server->script = *script;
     atomic_store(&server->silent, script->silent);
     pthread_mutex_init(&server->lock, NULL);
-    int any = bound_socket(family, &server->port);
-    server->listener = bound_socket(family, &server->port);
-    close(any);
+    server->listener = stream_bind_kept(family, &server->port);
     if (script->buffer) {
         setsockopt(server->listener, SOL_SOCKET, SO_RCVBUF, &script->buffer, sizeof(int));
         setsockopt(server->listener, SOL_SOCKET, SO_SNDBUF, &script->buffer, sizeof(int));
@@ -302,12 +262,9 @@ struct server *server_new(const struct script *script, sa_family_t family)
 
 void server_listen(struct server *server)
 {
-    assert_int_equal(listen(server->listener, 128), 0);
-    sigset_t all, old; /* signals are for the threads under test */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    assert_int_equal(pthread_create(&server->thread, NULL, accept_connections, server), 0);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (listen(server->listener, 128) != 0)
+        abort();
+    stream_thread(&server->thread, accept_connections, server);
 }
 
 struct server *server_start(const struct script *script)

@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "replies.h"
-#include "unit.h"
 
 enum procedure { ECHO = 1, READ = 2, WRITE = 3 };
 
@@ -74,13 +73,8 @@ struct server {
 };
 
 uint8_t payload_byte(uint32_t token, size_t at);
-bool send_bytes(int fd, const uint8_t *data, size_t length);
-
 /* Builds the reply to a call of `length` bytes at `call`, from the xid on. */
 void answer_call(struct server *server, const uint8_t *call, size_t length, struct bytes *message);
-
-/* A socket bound to a port of loopback: 0 for any. *port becomes the one it is. */
-int bound_socket(sa_family_t family, in_port_t *port);
 
 /* Binds a port, without listening yet. Bound by its number, it is kept when listening ends. */
 struct server *server_new(const struct script *script, sa_family_t family);

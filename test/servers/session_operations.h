@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "nfs/xdr.h"
+#include "stream.h"
 
 enum {
     SERVER_OPS = 64,
@@ -70,11 +71,11 @@ struct session_server {
     /* what a test sets */
     _Atomic uint32_t slots, target, highest_lie, response_max;
     _Atomic uint32_t fail_op, fail_status, fail_count; /* this operation, so often */
-    _Atomic int death, deaths;                         /* enum server_death, so often */
+    _Atomic int death, deaths;                         /* enum session_server_death, so often */
     _Atomic int uncached; /* calls, so many, that it carried out, and kept no reply of */
     _Atomic bool
         cut;         /* with the connection that dies its port is closed, and all that came there */
-    _Atomic int lie; /* enum server_lie, in the next reply */
+    _Atomic int lie; /* enum session_server_lie, in the next reply */
     _Atomic bool insists; /* on an open before READ, WRITE and SETATTR */
     _Atomic bool forget, forget_after_death, minor_wrong, other_owner, other_node;
     _Atomic uint32_t role, layouts; /* of EXCHANGE_ID, 0: the usual one; types of layouts */
@@ -94,8 +95,7 @@ struct session_server {
     uint32_t owner_length;
     struct session_server_session sessions[SERVER_SESSIONS];
     int fds[SERVER_CONNECTIONS], came_to[SERVER_CONNECTIONS];
-    uint8_t *record[SERVER_CONNECTIONS];
-    size_t have[SERVER_CONNECTIONS];
+    struct bytes in[SERVER_CONNECTIONS];
     _Atomic uint32_t share, opens; /* of the one open, 0: none; and how many there were */
     uint8_t file[SERVER_FILE];
     uint64_t size;

@@ -69,17 +69,12 @@ static bool session_server_answer(int fd, const uint8_t *record, size_t length)
 {
     static uint8_t reply[SERVER_RECORD];
     struct session_server_call call = {.session = NULL};
-    uint32_t body;
-    xdr_reader_init(&call.r, record, length);
+    struct call_head came;
+    if (!call_read(record, length, &came))
+        return false;
+    xdr_reader_init(&call.r, came.arguments, (size_t)(record + length - came.arguments));
     xdr_writer_init(&call.w, reply + 4, sizeof(reply) - 4);
-    uint32_t xid = xdr_get_u32(&call.r);
-    xdr_get_room(&call.r, 16);
-    uint32_t procedure = xdr_get_u32(&call.r);
-    for (int i = 0; i < 2; i++) { /* credential and verifier */
-        xdr_get_u32(&call.r);
-        xdr_get_opaque(&call.r, 400, &body);
-    }
-    const uint32_t head[] = {xid, 1, 0, 0, 0, 0};
+    const uint32_t head[] = {came.xid, 1, 0, 0, 0, 0};
     for (int i = 0; i < 6; i++)
         xdr_put_u32(&call.w, head[i]);
     if (atomic_load(&session_server.new_token)) {
@@ -89,11 +84,11 @@ static bool session_server_answer(int fd, const uint8_t *record, size_t length)
     }
     if (atomic_exchange(&session_server.forget, false))
         session_server_forget();
-    if (procedure == 1 && !session_server_compound(&call, call.w.p))
+    if (came.procedure == 1 && !session_server_compound(&call, call.w.p))
         return false;
     size_t size = (size_t)(call.w.p - reply - 4);
-    xdr_store_u32(reply, 0x80000000u | (uint32_t)size);
-    return send(fd, reply, size + 4, MSG_NOSIGNAL) == (ssize_t)size + 4;
+    record_mark(reply, size + 4);
+    return stream_send(fd, reply, size + 4);
 }
 
 static void session_server_hang_up(int i)
@@ -119,25 +114,20 @@ static void session_server_die(int i)
 
 static void session_server_receive(int i)
 {
-    ssize_t got = recv(session_server.fds[i], session_server.record[i] + session_server.have[i],
-                       SERVER_RECORD - session_server.have[i], 0);
-    if (got <= 0) {
+    struct bytes *in = &session_server.in[i];
+    const uint8_t *record;
+    size_t at = 0, length;
+    if (record_receive(session_server.fds[i], in, 0) <= 0) {
         session_server_hang_up(i);
         return;
     }
-    session_server.have[i] += (size_t)got;
-    while (session_server.have[i] >= 4) {
-        size_t length = xdr_load_u32(session_server.record[i]) & 0x7fffffff;
-        if (session_server.have[i] < 4 + length)
-            return;
-        if (!session_server_answer(session_server.fds[i], session_server.record[i] + 4, length)) {
+    while (record_next(in, &at, &record, &length) == RECORD_WHOLE) {
+        if (!session_server_answer(session_server.fds[i], record, length)) {
             session_server_die(i);
             return;
         }
-        session_server.have[i] -= 4 + length;
-        memmove(session_server.record[i], session_server.record[i] + 4 + length,
-                session_server.have[i]);
     }
+    bytes_drop(in, at);
 }
 
 static void session_server_accept(int where)
@@ -145,9 +135,9 @@ static void session_server_accept(int where)
     for (int i = 0; i < SERVER_CONNECTIONS; i++) {
         if (session_server.fds[i] >= 0)
             continue;
-        session_server.fds[i] = accept(session_server.listeners[where], NULL, NULL);
+        session_server.fds[i] = stream_accept(session_server.listeners[where], NULL);
         session_server.came_to[i] = where;
-        session_server.have[i] = 0;
+        session_server.in[i].length = 0;
         atomic_fetch_add(&session_server.connections, 1);
         return;
     }
@@ -181,13 +171,11 @@ static void *session_server_run(void *unused)
 
 static unsigned session_server_listen(int *listener)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(*listener, (struct sockaddr *)&address, length) != 0 || listen(*listener, 16) != 0 ||
-        getsockname(*listener, (struct sockaddr *)&address, &length) != 0)
+    in_port_t port = 0;
+    *listener = stream_bind_loopback(AF_INET, &port);
+    if (listen(*listener, 16) != 0)
         abort();
-    return ntohs(address.sin_port);
+    return port;
 }
 
 void session_server_start(void)
@@ -196,15 +184,13 @@ void session_server_start(void)
     atomic_store(&session_server.slots, SERVER_SLOTS);
     atomic_store(&session_server.target, SERVER_SLOTS - 1);
     atomic_store(&session_server.response_max, SERVER_FILE + 4096);
-    for (int i = 0; i < SERVER_CONNECTIONS; i++) {
+    for (int i = 0; i < SERVER_CONNECTIONS; i++)
         session_server.fds[i] = -1;
-        session_server.record[i] = malloc(SERVER_RECORD);
-    }
     session_server.port = session_server_listen(&session_server.listeners[0]);
     session_server.other_port = session_server_listen(&session_server.listeners[1]);
-    if (pipe(session_server.stop) != 0 ||
-        pthread_create(&session_server.thread, NULL, session_server_run, NULL) != 0)
+    if (pipe(session_server.stop) != 0)
         abort();
+    stream_thread(&session_server.thread, session_server_run, NULL);
 }
 
 void session_server_stop(void)
@@ -215,7 +201,7 @@ void session_server_stop(void)
     for (int i = 0; i < SERVER_CONNECTIONS; i++) {
         if (session_server.fds[i] >= 0)
             close(session_server.fds[i]);
-        free(session_server.record[i]);
+        free(session_server.in[i].data);
     }
     for (int i = 0; i < 2; i++) {
         if (session_server.listeners[i] >= 0)

@@ -1,10 +1,10 @@
 /* See v41_attributes.h. */
 #include "v41_attributes.h"
 
-static void v41_put_time(struct v41_out *out, struct timespec time)
+static void v41_put_time(struct bytes *out, struct timespec time)
 {
     v41_put64(out, (uint64_t)time.tv_sec);
-    v41_put(out, (uint32_t)time.tv_nsec);
+    put_word(out, (uint32_t)time.tv_nsec);
 }
 
 enum { V41_NUMBER_32, V41_NUMBER_64, V41_NUMBER_128 };
@@ -70,7 +70,7 @@ void v41_put_attributes(struct v41_call *call, const struct v41_node *node,
 {
     struct v41_number numbers[V41_NUMBERS];
     struct v41_bitmap all = {{0}}, told;
-    struct v41_out values = {0};
+    struct bytes values = {0};
     unsigned count = v41_numbers(call, node, numbers);
     v41_supported(&all);
     if (atomic_load(&call->control->layouts))
@@ -87,7 +87,7 @@ void v41_put_attributes(struct v41_call *call, const struct v41_node *node,
             if (numbers[i].attribute != attribute)
                 continue;
             if (numbers[i].width == V41_NUMBER_32)
-                v41_put(&values, (uint32_t)numbers[i].value);
+                put_word(&values, (uint32_t)numbers[i].value);
             else
                 v41_put64(&values, numbers[i].value);
             if (numbers[i].width == V41_NUMBER_128)
@@ -105,9 +105,9 @@ void v41_put_attributes(struct v41_call *call, const struct v41_node *node,
             v41_put_opaque(&values, "0", 1);
             break;
         case 62:
-            v41_put(&values, atomic_load(&call->control->layouts));
+            put_word(&values, atomic_load(&call->control->layouts));
             for (uint32_t i = 0; i < atomic_load(&call->control->layouts); i++)
-                v41_put(&values, i + 1);
+                put_word(&values, i + 1);
             break;
         case 47:
             v41_put_time(&values, node->atime);

@@ -87,8 +87,8 @@ static uint32_t v41_step(struct v41_call *call, uint32_t op)
     struct v41_control *control = call->control;
     bool known = op < V41_OPS;
     size_t at = call->out.length;
-    v41_put(&call->out, op < 3 || op > V41_RECLAIM_COMPLETE ? V41_ILLEGAL : op);
-    v41_put(&call->out, V41_OK);
+    put_word(&call->out, op < 3 || op > V41_RECLAIM_COMPLETE ? V41_ILLEGAL : op);
+    put_word(&call->out, V41_OK);
     uint32_t failure = known ? atomic_load(&control->fail_status[op]) : V41_OK;
     uint32_t status = v41_place(call, op);
     if (status != V41_OK)
@@ -106,7 +106,7 @@ static uint32_t v41_step(struct v41_call *call, uint32_t op)
     if (status != V41_OK && (op != V41_SETATTR || call->out.length == at + 8)) {
         call->out.length = at + 8;
         if (op == V41_SETATTR)
-            v41_put(&call->out, 0);
+            put_word(&call->out, 0);
     }
     v41_set_word(call->out.data + at + 4, status);
     return status;
@@ -121,10 +121,10 @@ void v41_compound(struct v41_call *call)
     uint32_t second = 0, op = 0;
     call->operations = v41_u32(&call->in);
     atomic_store(&control->last_minor, minor);
-    v41_put(&call->out, V41_OK);
+    put_word(&call->out, V41_OK);
     v41_put_opaque(&call->out, tag.data, tag.length);
     size_t count_at = call->out.length;
-    v41_put(&call->out, 0);
+    put_word(&call->out, 0);
     if (call->in.bad)
         status = V41_BADXDR;
     else if (minor != atomic_load(&control->minor))

@@ -147,12 +147,12 @@ uint32_t v41_open(struct v41_call *call)
     found->sequence++;
     found->share |= share;
     v41_put_stateid(call, found);
-    v41_put(&call->out, 1);
+    put_word(&call->out, 1);
     v41_put64(&call->out, before);
     v41_put64(&call->out, parent->change);
-    v41_put(&call->out, 4); /* OPEN4_RESULT_LOCKTYPE_POSIX */
+    put_word(&call->out, 4); /* OPEN4_RESULT_LOCKTYPE_POSIX */
     v41_put_bitmap(&call->out, &arguments.changes.set);
-    v41_put(&call->out, 0); /* no delegation */
+    put_word(&call->out, 0); /* no delegation */
     return V41_OK;
 }
 
@@ -178,9 +178,9 @@ uint32_t v41_test_stateid(struct v41_call *call)
     uint32_t count = v41_u32(&call->in);
     if (call->in.bad || count > 64)
         return V41_BADXDR;
-    v41_put(&call->out, count);
+    put_word(&call->out, count);
     for (uint32_t i = 0; i < count; i++)
-        v41_put(&call->out, v41_open_of(call, v41_take(&call->in, 16)) ? V41_OK : V41_BAD_STATEID);
+        put_word(&call->out, v41_open_of(call, v41_take(&call->in, 16)) ? V41_OK : V41_BAD_STATEID);
     return call->in.bad ? V41_BADXDR : V41_OK;
 }
 
@@ -236,10 +236,10 @@ uint32_t v41_read(struct v41_call *call)
     unsigned lie = atomic_load(&call->control->lie);
     if (lie == V41_NO_READ)
         length = 0;
-    v41_put(&call->out, lie != V41_NO_READ && length == left);
+    put_word(&call->out, lie != V41_NO_READ && length == left);
     if (lie == V41_MORE_READ) {
-        v41_put(&call->out, count + 1);
-        memset(v41_room(&call->out, (count + 4) & ~(size_t)3), 0x66, (count + 4) & ~(size_t)3);
+        put_word(&call->out, count + 1);
+        memset(bytes_add(&call->out, (count + 4) & ~(size_t)3), 0x66, (count + 4) & ~(size_t)3);
     } else {
         v41_put_opaque(&call->out, length ? node->data + offset : NULL, length);
     }
@@ -277,8 +277,8 @@ uint32_t v41_write(struct v41_call *call)
     committed = committed > stable ? committed : stable;
     v41_node_write(call->current, data, offset, committed > 0);
     atomic_fetch_add(&control->writes[stable], 1);
-    v41_put(&call->out, data.length + (lie == V41_MORE_WRITTEN));
-    v41_put(&call->out, lie == V41_WEAK_WRITTEN && stable > 0 ? stable - 1 : committed);
+    put_word(&call->out, data.length + (lie == V41_MORE_WRITTEN));
+    put_word(&call->out, lie == V41_WEAK_WRITTEN && stable > 0 ? stable - 1 : committed);
     v41_put_verifier(call);
     return V41_OK;
 }
@@ -350,8 +350,8 @@ uint32_t v41_access(struct v41_call *call)
         return V41_BADXDR;
     if (!call->current)
         return V41_NOFILEHANDLE;
-    v41_put(&call->out, asked & 0x3f);
-    v41_put(&call->out, asked & atomic_load(&call->control->access));
+    put_word(&call->out, asked & 0x3f);
+    put_word(&call->out, asked & atomic_load(&call->control->access));
     return V41_OK;
 }
 
@@ -363,13 +363,13 @@ uint32_t v41_secinfo(struct v41_call *call)
     if (!call->current)
         return V41_NOFILEHANDLE;
     call->current = NULL; /* it is consumed: 18.45.3 */
-    v41_put(&call->out, 1);
-    v41_put(&call->out, atomic_load(&call->control->flavor));
+    put_word(&call->out, 1);
+    put_word(&call->out, atomic_load(&call->control->flavor));
     if (atomic_load(&call->control->flavor) == 6) { /* RPCSEC_GSS: Kerberos 5, krb5 */
         static const uint8_t kerberos[] = {0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 1, 2, 2};
         v41_put_opaque(&call->out, kerberos, sizeof(kerberos));
-        v41_put(&call->out, 0);
-        v41_put(&call->out, 1);
+        put_word(&call->out, 0);
+        put_word(&call->out, 1);
     }
     return V41_OK;
 }
@@ -393,12 +393,12 @@ uint32_t v41_readdir(struct v41_call *call)
         const struct v41_node *node = &call->state->store.nodes[i];
         if (!node->id || node->parent != call->current->id || i + 3 <= cookie)
             continue;
-        v41_put(&call->out, 1);
+        put_word(&call->out, 1);
         v41_put64(&call->out, i + 3);
         v41_put_opaque(&call->out, node->name, strlen(node->name));
         v41_put_attributes(call, node, &asked);
     }
-    v41_put(&call->out, 0);
-    v41_put(&call->out, 1);
+    put_word(&call->out, 0);
+    put_word(&call->out, 1);
     return V41_OK;
 }

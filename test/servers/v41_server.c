@@ -7,8 +7,7 @@ static void v41_break(struct v41_connection *connection)
 {
     pthread_mutex_lock(&connection->sending);
     if (connection->fd >= 0) {
-        struct linger abortive = {1, 0};
-        setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
+        stream_abort(connection->fd);
         shutdown(connection->fd, SHUT_RDWR);
     }
     pthread_mutex_unlock(&connection->sending);
@@ -29,15 +28,10 @@ static void v41_send(struct v41_connection *connection, uint8_t *data, size_t le
     size_t most = cut > 0 && cut < length ? cut : length;
     if (cut > 0)
         atomic_store(&connection->cut, true);
-    v41_set_word(data, 0x80000000u | (uint32_t)(length - 4));
+    record_mark(data, length);
     pthread_mutex_lock(&connection->sending);
-    while (connection->fd >= 0 && most > 0) {
-        ssize_t sent = send(connection->fd, data, most, MSG_NOSIGNAL);
-        if (sent <= 0)
-            break;
-        data += sent;
-        most -= (size_t)sent;
-    }
+    if (connection->fd >= 0)
+        stream_send(connection->fd, data, most);
     if (connection->fd >= 0 && cut > 0)
         shutdown(connection->fd, SHUT_RDWR);
     pthread_mutex_unlock(&connection->sending);
@@ -78,7 +72,7 @@ static uint32_t v41_local_address(struct v41_connection *connection)
 
 /* Under the lock. Puts the reply, or nothing: then there is none. */
 static void v41_answer(struct v41_connection *connection, struct v41_in in, size_t length,
-                       struct v41_out *reply)
+                       struct bytes *reply)
 {
     struct v41_server *server = connection->server;
     struct v41_control *control = server->control;
@@ -108,29 +102,27 @@ static void v41_answer(struct v41_connection *connection, struct v41_in in, size
         reply->length = 0;
     } else if (operations & atomic_load(&control->hold_replies)) {
         v41_hold(server, connection->number, true, reply->data, reply->length);
-        *reply = (struct v41_out){0};
+        *reply = (struct bytes){0};
     }
 }
 
 /* Under the lock. `record` is a call without its mark; `held`: it was, and is executed now. */
 static void v41_call_came(struct v41_connection *connection, const uint8_t *record, size_t length,
-                          bool held, struct v41_out *reply)
+                          bool held, struct bytes *reply)
 {
     enum { PROGRAM = 100003, VERSION = 4, PROG_UNAVAIL = 1, PROG_MISMATCH = 2, PROC_UNAVAIL = 3 };
     struct v41_server *server = connection->server;
-    struct v41_in in = {record, record + length, false};
-    uint32_t xid = v41_u32(&in), call = v41_u32(&in), rpc = v41_u32(&in);
-    uint32_t program = v41_u32(&in), version = v41_u32(&in), procedure = v41_u32(&in);
-    atomic_store(&server->control->last_flavor, v41_u32(&in));
-    v41_opaque(&in, 400);
-    v41_u32(&in);
-    v41_opaque(&in, 400);
-    if (in.bad || call != 0 || rpc != 2) {
+    struct call_head head;
+    bool whole = call_read(record, length, &head);
+    atomic_store(&server->control->last_flavor, head.flavor);
+    if (!whole || head.type != 0 || head.rpc_version != 2) {
         atomic_fetch_add(&server->control->bad_calls, 1);
         v41_break(connection);
         return;
     }
-    if (!held && procedure == 1 && v41_operations(in) & atomic_load(&server->control->hold_calls)) {
+    struct v41_in in = {head.arguments, record + length, false};
+    if (!held && head.procedure == 1 &&
+        v41_operations(in) & atomic_load(&server->control->hold_calls)) {
         uint8_t *copy = malloc(length);
         if (!copy)
             abort();
@@ -138,20 +130,20 @@ static void v41_call_came(struct v41_connection *connection, const uint8_t *reco
         v41_hold(server, connection->number, false, copy, length);
         return;
     }
-    const uint32_t words[] = {0, xid, 1, 0, 0, 0};
+    const uint32_t words[] = {0, head.xid, 1, 0, 0, 0};
     for (int i = 0; i < 6; i++)
-        v41_put(reply, words[i]);
-    if (program != PROGRAM) {
-        v41_put(reply, PROG_UNAVAIL);
-    } else if (version != VERSION) {
-        v41_put(reply, PROG_MISMATCH);
-        v41_put(reply, VERSION);
-        v41_put(reply, VERSION);
-    } else if (procedure > 1) {
-        v41_put(reply, PROC_UNAVAIL);
+        put_word(reply, words[i]);
+    if (head.program != PROGRAM) {
+        put_word(reply, PROG_UNAVAIL);
+    } else if (head.version != VERSION) {
+        put_word(reply, PROG_MISMATCH);
+        put_word(reply, VERSION);
+        put_word(reply, VERSION);
+    } else if (head.procedure > 1) {
+        put_word(reply, PROC_UNAVAIL);
     } else {
-        v41_put(reply, 0);
-        if (procedure == 1)
+        put_word(reply, 0);
+        if (head.procedure == 1)
             v41_answer(connection, in, length, reply);
     }
 }
@@ -159,7 +151,7 @@ static void v41_call_came(struct v41_connection *connection, const uint8_t *reco
 static void v41_record_came(struct v41_connection *connection, const uint8_t *record, size_t length)
 {
     struct v41_server *server = connection->server;
-    struct v41_out reply = {0};
+    struct bytes reply = {0};
     unsigned delay_ms = atomic_load(&server->control->delay_ms);
     if (delay_ms)
         poll(NULL, 0, (int)delay_ms);
@@ -176,37 +168,24 @@ static void v41_record_came(struct v41_connection *connection, const uint8_t *re
 /* ---- threads ---- */
 
 /* The records that are whole at the beginning of `in`; they go. False: it is no client. */
-static bool v41_take_records(struct v41_connection *connection, struct v41_out *in)
+static bool v41_take_records(struct v41_connection *connection, struct bytes *in)
 {
-    size_t at = 0;
-    while (in->length - at >= 4 && !atomic_load(&connection->cut)) {
-        uint32_t mark = v41_word_at(in->data + at), length = mark & 0x7fffffffu;
-        if (!(mark & 0x80000000u) || length > V41_RECORD_MOST)
-            return false; /* no client of ours sends fragments */
-        if (in->length - at - 4 < length)
-            break;
-        v41_record_came(connection, in->data + at + 4, length);
-        at += 4 + length;
-    }
-    in->length -= at;
-    if (at > 0 && in->length > 0)
-        memmove(in->data, in->data + at, in->length);
-    return true;
+    enum record_found found = RECORD_NONE;
+    const uint8_t *record;
+    size_t at = 0, length;
+    while (!atomic_load(&connection->cut) &&
+           (found = record_next(in, &at, &record, &length)) == RECORD_WHOLE)
+        v41_record_came(connection, record, length);
+    bytes_drop(in, at);
+    return found != RECORD_BAD;
 }
 
 static void *v41_serve(void *context)
 {
     struct v41_connection *connection = context;
     struct v41_server *server = connection->server;
-    struct v41_out in = {0};
-    for (;;) {
-        enum { CHUNK = 1 << 16 };
-        uint8_t *chunk = v41_room(&in, CHUNK);
-        ssize_t got = recv(connection->fd, chunk, CHUNK, 0);
-        in.length -= CHUNK;
-        if (got <= 0)
-            break;
-        in.length += (size_t)got;
+    struct bytes in = {0};
+    while (record_receive(connection->fd, &in, 0) > 0) {
         unsigned cut = atomic_load(&server->control->cut_call);
         if (cut > 0 && in.length >= cut &&
             atomic_compare_exchange_strong(&server->control->cut_call, &cut, 0))
@@ -232,10 +211,9 @@ static void *v41_accept(void *context)
 {
     struct v41_server *server = context;
     for (;;) {
-        int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC), on = 1;
+        int fd = stream_accept(server->listener, NULL);
         if (fd < 0)
             return NULL;
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         pthread_mutex_lock(&server->lock);
         if (server->stopping || server->count == V41_CONNECTIONS ||
             atomic_load(&server->control->refuse)) {
@@ -268,25 +246,14 @@ struct v41_server *v41_server_start(struct v41_control *control, in_addr_t host,
     server->control = server->state.control = control ? control : &server->own;
     pthread_mutex_init(&server->lock, NULL);
     v41_node_new(&server->state.store, NULL, "", true);
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(host)};
-    socklen_t size = sizeof(address);
-    int on = 1;
-    server->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(server->listener, (struct sockaddr *)&address, size) != 0 ||
-        listen(server->listener, 128) != 0) {
+    server->port = port;
+    server->listener = stream_bind(AF_INET, host, &server->port);
+    if (server->listener < 0 || listen(server->listener, 128) != 0) {
         close(server->listener);
         free(server);
         return NULL;
     }
-    getsockname(server->listener, (struct sockaddr *)&address, &size);
-    server->port = ntohs(address.sin_port);
-    sigset_t all, old; /* signals are for the threads under test */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    pthread_create(&server->thread, NULL, v41_accept, server);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    stream_thread(&server->thread, v41_accept, server);
     return server;
 }
 
@@ -323,9 +290,9 @@ void v41_release(struct v41_server *server, bool reverse)
     for (unsigned i = 0; i < count; i++) {
         struct v41_held *next = &held[reverse ? count - 1 - i : i];
         struct v41_connection *connection = server->connections[next->connection];
-        struct v41_out reply = {next->data, next->length, next->length};
+        struct bytes reply = {next->data, next->length, next->length};
         if (!next->executed) {
-            reply = (struct v41_out){0};
+            reply = (struct bytes){0};
             v41_call_came(connection, next->data, next->length, true, &reply);
             free(next->data);
         }

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "stream.h"
 #include "v41_compound.h"
 
 enum { V41_HELD = 256 };

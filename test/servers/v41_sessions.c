@@ -138,14 +138,14 @@ uint32_t v41_exchange_id(struct v41_call *call)
             return V41_NOSPC;
     }
     v41_put64(&call->out, client->id);
-    v41_put(&call->out, client->sequence + 1);
-    v41_put(&call->out, (atomic_load(&call->control->layouts) ? METADATA : NON_PNFS) |
-                            (client->confirmed ? (uint32_t)CONFIRMED : 0));
-    v41_put(&call->out, 0);
+    put_word(&call->out, client->sequence + 1);
+    put_word(&call->out, (atomic_load(&call->control->layouts) ? METADATA : NON_PNFS) |
+                             (client->confirmed ? (uint32_t)CONFIRMED : 0));
+    put_word(&call->out, 0);
     v41_put64(&call->out, atomic_load(&call->control->owner_minor));
     v41_put_opaque(&call->out, call->control->owner, strlen(call->control->owner));
     v41_put_opaque(&call->out, call->control->scope, strlen(call->control->scope));
-    v41_put(&call->out, 0);
+    put_word(&call->out, 0);
     return V41_OK;
 }
 
@@ -165,15 +165,15 @@ static void v41_get_channel(struct v41_in *in, struct v41_channel *channel)
         v41_u32(in);
 }
 
-static void v41_put_channel(struct v41_out *out, const struct v41_channel *channel)
+static void v41_put_channel(struct bytes *out, const struct v41_channel *channel)
 {
-    v41_put(out, 0);
-    v41_put(out, channel->request_most);
-    v41_put(out, channel->response_most);
-    v41_put(out, channel->cached_most);
-    v41_put(out, channel->operations);
-    v41_put(out, channel->requests);
-    v41_put(out, 0);
+    put_word(out, 0);
+    put_word(out, channel->request_most);
+    put_word(out, channel->response_most);
+    put_word(out, channel->cached_most);
+    put_word(out, channel->operations);
+    put_word(out, channel->requests);
+    put_word(out, 0);
 }
 
 static void v41_skip_callback_security(struct v41_in *in)
@@ -251,7 +251,7 @@ static void v41_put_session(struct v41_call *call, const struct v41_session *ses
         told.requests = 0;
     if (lie == V41_SMALL_REPLIES)
         told.response_most = 64;
-    v41_put(&call->out, 0); /* it is not persistent, and has no back channel */
+    put_word(&call->out, 0); /* it is not persistent, and has no back channel */
     v41_put_channel(&call->out, &told);
     v41_put_channel(&call->out, back);
 }
@@ -291,7 +291,7 @@ uint32_t v41_create_session(struct v41_call *call)
     session->bound[call->connection] = true;
     size_t begin = call->out.length;
     v41_put_fixed(&call->out, session->id, V41_SESSION_ID);
-    v41_put(&call->out, sequence);
+    put_word(&call->out, sequence);
     v41_put_session(call, session, &asked, &back);
     client->created.length = 0;
     v41_put_fixed(&client->created, call->out.data + begin, call->out.length - begin);
@@ -314,8 +314,8 @@ uint32_t v41_bind(struct v41_call *call)
     session->bound[call->connection] = true;
     atomic_fetch_add(&call->control->bound, 1);
     v41_put_fixed(&call->out, session->id, V41_SESSION_ID);
-    v41_put(&call->out, 1);
-    v41_put(&call->out, 0);
+    put_word(&call->out, 1);
+    put_word(&call->out, 0);
     return V41_OK;
 }
 
@@ -399,13 +399,13 @@ static void v41_put_sequence(struct v41_call *call, const struct v41_session *se
     memcpy(id, session->id, V41_SESSION_ID);
     id[0] ^= lie == V41_OTHER_SESSION;
     v41_put_fixed(&call->out, id, V41_SESSION_ID);
-    v41_put(&call->out, sequence + (lie == V41_OTHER_SEQUENCE));
-    v41_put(&call->out, slot + (lie == V41_OTHER_SLOT));
-    v41_put(&call->out, session->fore.requests - 1);
-    v41_put(&call->out, lie == V41_FAR_TARGET ? 0xfffffff0u
-                        : target > 0          ? target - 1
-                                              : session->fore.requests - 1);
-    v41_put(&call->out, atomic_load(&control->flags));
+    put_word(&call->out, sequence + (lie == V41_OTHER_SEQUENCE));
+    put_word(&call->out, slot + (lie == V41_OTHER_SLOT));
+    put_word(&call->out, session->fore.requests - 1);
+    put_word(&call->out, lie == V41_FAR_TARGET ? 0xfffffff0u
+                         : target > 0          ? target - 1
+                                               : session->fore.requests - 1);
+    put_word(&call->out, atomic_load(&control->flags));
 }
 
 uint32_t v41_sequence(struct v41_call *call)
@@ -462,8 +462,8 @@ void v41_keep_reply(struct v41_call *call, size_t sequence_end, uint32_t next)
         return;
     }
     v41_put_fixed(&slot->reply, call->out.data, sequence_end);
-    v41_put(&slot->reply, next);
-    v41_put(&slot->reply, V41_RETRY_UNCACHED_REP);
+    put_word(&slot->reply, next);
+    put_word(&slot->reply, V41_RETRY_UNCACHED_REP);
     v41_set_word(slot->reply.data, V41_RETRY_UNCACHED_REP);
     uint32_t tag = v41_word_at(slot->reply.data + 4);
     v41_set_word(slot->reply.data + 8 + ((tag + 3) & ~3u), 2);

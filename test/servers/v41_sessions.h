@@ -27,14 +27,14 @@ struct v41_client {
     uint32_t address;  /* of ours, if they differ */
     uint32_t sequence; /* of the last CREATE_SESSION */
     bool confirmed, complete;
-    struct v41_out created; /* the answer to the last CREATE_SESSION */
+    struct bytes created; /* the answer to the last CREATE_SESSION */
 };
 
 struct v41_slot {
     uint32_t sequence;
-    uint64_t digest;      /* of the last call */
-    bool used, kept;      /* `reply` is all of it, or SEQUENCE only */
-    struct v41_out reply; /* of the COMPOUND, from its status on */
+    uint64_t digest;    /* of the last call */
+    bool used, kept;    /* `reply` is all of it, or SEQUENCE only */
+    struct bytes reply; /* of the COMPOUND, from its status on */
 };
 
 struct v41_channel {
@@ -74,7 +74,7 @@ struct v41_call {
     struct v41_state *state;
     struct v41_control *control;
     struct v41_in in;
-    struct v41_out out;  /* results of COMPOUND, from the status on */
+    struct bytes out;    /* results of COMPOUND, from the status on */
     unsigned connection; /* on which it came */
     uint32_t address;    /* of ours */
     size_t record;       /* length of the call */

@@ -175,7 +175,7 @@ struct v41_node *v41_node_at(struct v41_store *store, const char *path)
 
 /* ---- handles ---- */
 
-void v41_put_handle(struct v41_out *out, const struct v41_control *control,
+void v41_put_handle(struct bytes *out, const struct v41_control *control,
                     const struct v41_node *node)
 {
     uint8_t handle[V41_HANDLE_MOST] = "v41";

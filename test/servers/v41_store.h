@@ -143,7 +143,7 @@ struct v41_node *v41_node_at(struct v41_store *store, const char *path);
 
 /* ---- handles ---- */
 
-void v41_put_handle(struct v41_out *out, const struct v41_control *control,
+void v41_put_handle(struct bytes *out, const struct v41_control *control,
                     const struct v41_node *node);
 struct v41_node *v41_handle_node(struct v41_store *store, const struct v41_control *control,
                                  struct v41_bytes handle, uint32_t *status);

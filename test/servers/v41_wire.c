@@ -54,19 +54,7 @@ struct v41_bitmap v41_bitmap(struct v41_in *in)
     return map;
 }
 
-/* ---- writing: memory grows ---- */
-
-uint8_t *v41_room(struct v41_out *out, size_t length)
-{
-    if (out->length + length > out->room) {
-        out->room = (out->length + length) * 2 + 256;
-        out->data = realloc(out->data, out->room);
-        if (!out->data)
-            abort();
-    }
-    out->length += length;
-    return out->data + out->length - length;
-}
+/* ---- writing ---- */
 
 void v41_set_word(uint8_t *at, uint32_t value)
 {
@@ -74,36 +62,31 @@ void v41_set_word(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
-void v41_put(struct v41_out *out, uint32_t value)
+void v41_put64(struct bytes *out, uint64_t value)
 {
-    v41_set_word(v41_room(out, 4), value);
+    put_word(out, (uint32_t)(value >> 32));
+    put_word(out, (uint32_t)value);
 }
 
-void v41_put64(struct v41_out *out, uint64_t value)
-{
-    v41_put(out, (uint32_t)(value >> 32));
-    v41_put(out, (uint32_t)value);
-}
-
-void v41_put_fixed(struct v41_out *out, const void *data, size_t length)
+void v41_put_fixed(struct bytes *out, const void *data, size_t length)
 {
     size_t padded = (length + 3) & ~(size_t)3;
-    uint8_t *at = v41_room(out, padded);
+    uint8_t *at = bytes_add(out, padded);
     memset(at, 0, padded);
     if (length > 0)
         memcpy(at, data, length);
 }
 
-void v41_put_opaque(struct v41_out *out, const void *data, size_t length)
+void v41_put_opaque(struct bytes *out, const void *data, size_t length)
 {
-    v41_put(out, (uint32_t)length);
+    put_word(out, (uint32_t)length);
     v41_put_fixed(out, data, length);
 }
 
-void v41_put_bitmap(struct v41_out *out, const struct v41_bitmap *map)
+void v41_put_bitmap(struct bytes *out, const struct v41_bitmap *map)
 {
     uint32_t count = map->words[2] ? 3 : map->words[1] ? 2 : map->words[0] ? 1 : 0;
-    v41_put(out, count);
+    put_word(out, count);
     for (uint32_t i = 0; i < count; i++)
-        v41_put(out, map->words[i]);
+        put_word(out, map->words[i]);
 }

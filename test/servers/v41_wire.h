@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stream.h"
+
 enum v41_op {
     V41_ACCESS = 3,
     V41_CLOSE = 4,
@@ -137,21 +139,14 @@ static inline void v41_add(struct v41_bitmap *map, unsigned attribute)
     map->words[attribute / 32] |= (uint32_t)1 << attribute % 32;
 }
 
-/* ---- writing: memory grows ---- */
+/* ---- writing: see put_word() too ---- */
 
-struct v41_out {
-    uint8_t *data;
-    size_t length, room;
-};
-
-uint8_t *v41_room(struct v41_out *out, size_t length);
 void v41_set_word(uint8_t *at, uint32_t value);
-void v41_put(struct v41_out *out, uint32_t value);
-void v41_put64(struct v41_out *out, uint64_t value);
+void v41_put64(struct bytes *out, uint64_t value);
 
 /* Without its length. */
-void v41_put_fixed(struct v41_out *out, const void *data, size_t length);
-void v41_put_opaque(struct v41_out *out, const void *data, size_t length);
-void v41_put_bitmap(struct v41_out *out, const struct v41_bitmap *map);
+void v41_put_fixed(struct bytes *out, const void *data, size_t length);
+void v41_put_opaque(struct bytes *out, const void *data, size_t length);
+void v41_put_bitmap(struct bytes *out, const struct v41_bitmap *map);
 
 #endif

@@ -232,7 +232,7 @@ static bool getaddr_answered(struct responder *responder, int *rc, uint16_t *por
 {
     struct mount3_target target;
 
-    if (!responder_start_on(responder, (const struct sockaddr *)&loopback6, sizeof(loopback6)))
+    if (!responder_start_on(responder, AF_INET6))
         return false;
     target = target_of(responder);
     *rc = mount3_portmap(&target, MOUNT3_PROGRAM, 3, port);

@@ -316,7 +316,7 @@ CALL_TEST(a_port_is_shared_by_connections_to_different_addresses)
     int listeners[3], fds[PORT_COUNT + 1];
     struct net_address addresses[2];
     for (unsigned i = 0; i < 2; i++) {
-        listeners[i] = bound_socket(AF_INET, &ports[i]);
+        listeners[i] = stream_bind_loopback(AF_INET, &ports[i]);
         assert_int_equal(listen(listeners[i], 2 * PORT_COUNT), 0);
         addresses[i] = loopback(ports[i]);
     }
@@ -328,7 +328,7 @@ CALL_TEST(a_port_is_shared_by_connections_to_different_addresses)
     fds[PORT_COUNT] = net_connect(&addresses[1], NET_PORT_PRIVILEGED, 5000);
     assert_true(fds[PORT_COUNT] >= 0);
     taken = ntohs(local_of(fds[0]).sin_port);
-    listeners[2] = bound_socket(AF_INET, &taken);
+    listeners[2] = stream_bind_loopback(AF_INET, &taken);
     assert_int_equal(listen(listeners[2], 1), 0);
     for (unsigned i = 0; i <= PORT_COUNT; i++)
         sys_fd_close(fds[i]);

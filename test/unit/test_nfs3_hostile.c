@@ -7,7 +7,7 @@
 UNIT_TEST(every_truncated_message_is_refused)
 {
     for (size_t i = 0; i < message_count; i++) {
-        struct bytes b = from_hex(messages[i].hex);
+        struct exact b = hex_exact(messages[i].hex);
         union decoded v;
         size_t left;
 
@@ -21,7 +21,7 @@ UNIT_TEST(every_truncated_message_is_refused)
 UNIT_TEST(encoding_into_a_buffer_too_small_is_refused)
 {
     for (size_t i = 0; i < message_count; i++) {
-        struct bytes b = from_hex(messages[i].hex);
+        struct exact b = hex_exact(messages[i].hex);
         union decoded v;
 
         assert_int_equal(decode(messages[i].hex, messages[i].get, &v), 0);
@@ -167,7 +167,7 @@ UNIT_TEST(hostile_messages_are_refused)
 
 static int read_head_of(const char *hex, size_t have, size_t *head_len, uint32_t *data_len)
 {
-    struct bytes b = from_hex(hex);
+    struct exact b = hex_exact(hex);
     uint8_t *block = malloc(have ? have : 1);
     int rc;
 
@@ -185,7 +185,7 @@ static int read_head_of(const char *hex, size_t have, size_t *head_len, uint32_t
 /* Until the whole head is there: asks for more, but never for more than the head is long. */
 static void check_read_head(const char *hex, size_t head, uint32_t data)
 {
-    struct bytes b = from_hex(hex);
+    struct exact b = hex_exact(hex);
     size_t head_len;
     uint32_t data_len;
 
@@ -236,7 +236,7 @@ UNIT_TEST(read_head_refuses_what_is_malformed)
     uint32_t data_len;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct bytes b = from_hex(bad[i]);
+        struct exact b = hex_exact(bad[i]);
 
         assert_int_equal(read_head_of(bad[i], b.size, &head_len, &data_len), -EBADMSG);
         assert_int_equal(data_len, 0);

@@ -5,7 +5,7 @@ UNIT_TEST(every_message_survives_decoding_and_encoding)
 {
     for (size_t i = 0; i < message_count; i++) {
         const struct message *m = &messages[i];
-        struct bytes b = from_hex(m->hex);
+        struct exact b = hex_exact(m->hex);
         uint8_t *out = malloc(b.size);
         union decoded v;
         struct xdr_writer w;

@@ -33,7 +33,7 @@ static struct xdr_writer *request_of_file(struct request *request, uint32_t oper
 
 static void request_is(const struct request *request, const char *hex)
 {
-    struct bytes expected = bytes_of(hex);
+    struct exact expected = hex_exact(hex);
     assert_false(request->w.bad);
     assert_int_equal(request->w.p - request->room, expected.size);
     assert_memory_equal(request->room, expected.data, expected.size);
@@ -133,7 +133,7 @@ UNIT_TEST(what_does_not_fit_is_refused)
 
 static int get(const char *hex, enum reply_kind kind, struct reply *reply)
 {
-    struct bytes b = bytes_of(hex);
+    struct exact b = hex_exact(hex);
     struct xdr_reader r;
     xdr_reader_init(&r, b.data, b.size);
     int result = reply_get(&r, kind, reply);
@@ -276,9 +276,9 @@ UNIT_TEST(attributes_that_cannot_be_are_refused)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(get(wrong[i], REPLY_GETATTR, &r), -EBADMSG);
     /* The length of all of them is not the sum. */
-    struct bytes b = bytes_of(replies[REPLY_GETATTR]);
+    struct exact b = hex_exact(replies[REPLY_GETATTR]);
     for (int difference = -4; difference <= 4; difference += 8) {
-        struct bytes copy = bytes_of(replies[REPLY_GETATTR]);
+        struct exact copy = hex_exact(replies[REPLY_GETATTR]);
         struct xdr_reader reader;
         size_t at = b.size - 0x58 - 4;
         xdr_store_u32(copy.data + at, (uint32_t)(0x58 + difference));
@@ -307,7 +307,7 @@ UNIT_TEST(a_file_without_its_space_and_time_of_access_is_good)
 UNIT_TEST(a_reply_that_is_cut_off_is_refused)
 {
     for (int kind = 0; kind < REPLY_KINDS; kind++) {
-        struct bytes whole = bytes_of(replies[kind]);
+        struct exact whole = hex_exact(replies[kind]);
         for (size_t size = 0; size < whole.size; size++) {
             struct reply r;
             struct xdr_reader reader;
@@ -327,7 +327,7 @@ UNIT_TEST(no_word_makes_it_read_elsewhere)
 {
     static const uint32_t words[] = {0, 1, 2, 3, 6, 0x7fffffff, 0x80000000, 0xfffffffc, 0xffffffff};
     for (int kind = 0; kind < REPLY_KINDS; kind++) {
-        struct bytes whole = bytes_of(replies[kind]);
+        struct exact whole = hex_exact(replies[kind]);
         for (size_t at = 0; at + 4 <= whole.size; at += 4) {
             for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
                 struct reply r;
@@ -354,7 +354,7 @@ typedef int finder(const uint8_t *results, size_t have, size_t *head, uint32_t *
 /* Bytes arrive one by one: more are asked for until the head is there. */
 static void find(const char *hex, finder *finder, size_t head, uint32_t length)
 {
-    struct bytes whole = bytes_of(hex);
+    struct exact whole = hex_exact(hex);
     size_t wanted = 0;
     for (size_t have = 0; have <= whole.size; have++) {
         uint8_t *part = malloc(have ? have : 1);
@@ -379,7 +379,7 @@ static void find(const char *hex, finder *finder, size_t head, uint32_t length)
 
 UNIT_TEST(payloads_are_found_in_what_has_arrived)
 {
-    struct bytes read = bytes_of(replies[REPLY_READ]), id = bytes_of(replies[REPLY_EXCHANGE_ID]);
+    struct exact read = hex_exact(replies[REPLY_READ]), id = hex_exact(replies[REPLY_EXCHANGE_ID]);
     find(replies[REPLY_READ], nfs4_read_head, read.size, 16);
     find(replies[REPLY_EXCHANGE_ID], nfs4_exchange_id_find, 0, (uint32_t)id.size);
     free(read.data);

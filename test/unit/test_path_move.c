@@ -91,7 +91,7 @@ MOVE_TEST(a_call_that_waits_at_the_address_before_is_sent_to_the_new_one)
 static int full_listener(in_port_t *port)
 {
     *port = 0;
-    int fd = bound_socket(AF_INET, port);
+    int fd = stream_bind_loopback(AF_INET, port);
     assert_int_equal(listen(fd, 0), 0);
     return fd;
 }

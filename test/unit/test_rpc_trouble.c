@@ -108,7 +108,7 @@ static void answer_one(struct server *server, int fd)
     receive_exactly(fd, call, length);
     answer_call(server, call, length, &answer);
     put_record(&stream, &answer);
-    assert_true(send_bytes(fd, stream.data, stream.length));
+    assert_true(stream_send(fd, stream.data, stream.length));
     free(stream.data);
     free(answer.data);
 }
@@ -232,7 +232,7 @@ CALL_TEST(a_reply_to_what_is_not_sent_yet_is_no_answer)
     put_word(&reply.message, 1);
     put_record(&stream, &reply.message);
     sys_nanosleep_ms(50); /* until no more can be sent */
-    assert_true(send_bytes(fd, stream.data, stream.length));
+    assert_true(stream_send(fd, stream.data, stream.length));
     sys_nanosleep_ms(100);
     assert_int_equal(atomic_load(&call->state), RPC_WAITING);
 
@@ -240,7 +240,7 @@ CALL_TEST(a_reply_to_what_is_not_sent_yet_is_no_answer)
     uint8_t *rest = malloc(length);
     assert_non_null(rest);
     receive_exactly(fd, rest, length - 4);
-    assert_true(send_bytes(fd, stream.data, stream.length));
+    assert_true(stream_send(fd, stream.data, stream.length));
     pthread_join(thread, NULL);
     assert_true(query_good(&query));
     free(rest);

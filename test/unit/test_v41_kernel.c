@@ -13,22 +13,22 @@ struct given {
 };
 
 /* A call of the kernel's client, with what this server gave. */
-static struct v41_out kernel_call(const char *text, struct given *given)
+static struct bytes kernel_call(const char *text, struct given *given)
 {
-    struct v41_out out = {0};
+    struct bytes out = {0};
     for (; *text; text += strcspn(text, " "), text += strspn(text, " ")) {
         switch (*text) {
         case 'C':
             v41_put_fixed(&out, given->client, 8);
             break;
         case 'E':
-            v41_put(&out, given->sequence);
+            put_word(&out, given->sequence);
             break;
         case 'S':
             v41_put_fixed(&out, given->session, 16);
             break;
         case 'Q':
-            v41_put(&out, ++given->slot_sequence);
+            put_word(&out, ++given->slot_sequence);
             break;
         case 'R':
             v41_put_opaque(&out, given->root.data, given->root.length);
@@ -40,7 +40,7 @@ static struct v41_out kernel_call(const char *text, struct given *given)
             v41_put_fixed(&out, given->other, 12);
             break;
         default:
-            v41_put(&out, (uint32_t)strtoul(text, NULL, 16));
+            put_word(&out, (uint32_t)strtoul(text, NULL, 16));
             break;
         }
     }
@@ -85,8 +85,8 @@ UNIT_TEST(a_kernels_client_is_answered_as_by_a_kernels_server)
                    (struct v41_bytes){(const uint8_t *)"0123456789\n", 11}, 0, true);
     for (size_t i = 0; i < v41_kernel_call_count; i++) {
         const struct v41_kernel_call *kernel = &v41_kernel_calls[i];
-        struct v41_out call = kernel_call(kernel->call, &given);
-        struct v41_out theirs = kernel_call(kernel->reply, &given);
+        struct bytes call = kernel_call(kernel->call, &given);
+        struct bytes theirs = kernel_call(kernel->reply, &given);
         struct answer answer = ask(&peer, &call);
         if (answer.status != V41_OK)
             fail_msg("%s: %u", kernel->name, answer.status);

@@ -43,28 +43,28 @@ static int scene_end(void **state)
 #define SERVER_TEST(name) UNIT_TEST_WITH(name, scene_begin, scene_end)
 
 /* A WRITE on slot 1, as it is sent once or again. */
-static struct v41_out writing(uint32_t sequence, bool keep, const char *text)
+static struct bytes writing(uint32_t sequence, bool keep, const char *text)
 {
-    struct v41_out out = sequenced(&scene.session, 1, sequence, keep, 2);
+    struct bytes out = sequenced(&scene.session, 1, sequence, keep, 2);
     put_fh(&out, &scene.file);
     put_write(&out, anonymous, 0, 2, text);
     return out;
 }
 
 /* One operation without arguments but these words, without a session. */
-static struct v41_out alone(uint32_t op, const uint32_t *words, unsigned count)
+static struct bytes alone(uint32_t op, const uint32_t *words, unsigned count)
 {
-    struct v41_out out = compound(1);
-    v41_put(&out, op);
+    struct bytes out = compound(1);
+    put_word(&out, op);
     for (unsigned i = 0; i < count; i++)
-        v41_put(&out, words[i]);
+        put_word(&out, words[i]);
     return out;
 }
 
 static void assert_sequence_fails(struct peer *peer, uint32_t slot, uint32_t sequence,
                                   uint32_t highest, uint32_t status)
 {
-    struct v41_out out = sequenced(&scene.session, slot, sequence, false, 0);
+    struct bytes out = sequenced(&scene.session, slot, sequence, false, 0);
     v41_set_word(out.data + out.length - 8, highest);
     struct answer answer = ask(peer, &out);
     assert_int_equal(answer.count, 1);
@@ -78,17 +78,17 @@ SERVER_TEST(files_are_written_read_and_cut)
     assert_int_equal(write_text(&scene.peer, &scene.session, 0, &scene.file, 0, "hello", &verifier),
                      0);
     assert_text(&scene.peer, &scene.session, &scene.file, "hello");
-    struct v41_out out = next_on(&scene.session, 0, 3);
+    struct bytes out = next_on(&scene.session, 0, 3);
     put_fh(&out, &scene.file);
-    v41_put(&out, V41_SETATTR);
+    put_word(&out, V41_SETATTR);
     v41_put_fixed(&out, anonymous, 16);
     const uint32_t size[] = {1, 1 << 4, 8, 0, 4};
     for (int i = 0; i < 5; i++)
-        v41_put(&out, size[i]);
-    v41_put(&out, V41_GETATTR);
+        put_word(&out, size[i]);
+    put_word(&out, V41_GETATTR);
     const uint32_t asked[] = {2, 1 << 1 | 1 << 3 | 1 << 4 | 1 << 20, 1 << 23};
     for (int i = 0; i < 3; i++)
-        v41_put(&out, asked[i]);
+        put_word(&out, asked[i]);
     struct answer answer = ask_on(&scene.peer, &scene.session, 0, &out);
     answer_op(&answer, V41_PUTFH);
     answer_op(&answer, V41_SETATTR);
@@ -112,7 +112,7 @@ SERVER_TEST(a_call_that_comes_again_is_not_executed_again)
 {
     uint64_t verifier;
     struct peer other = peer_new(scene.server);
-    struct v41_out out = writing(1, true, "first");
+    struct bytes out = writing(1, true, "first");
     struct answer first = ask(&scene.peer, &out);
     write_text(&scene.peer, &scene.session, 0, &scene.file, 2, "newer", &verifier);
     out = writing(1, true, "first");
@@ -140,7 +140,7 @@ SERVER_TEST(a_call_that_comes_again_is_not_executed_again)
 
 SERVER_TEST(what_was_not_to_be_kept_is_told_so)
 {
-    struct v41_out out = writing(1, false, "first");
+    struct bytes out = writing(1, false, "first");
     struct answer answer = ask(&scene.peer, &out);
     assert_int_equal(answer.status, V41_OK);
     answer_free(&answer);
@@ -155,7 +155,7 @@ SERVER_TEST(what_was_not_to_be_kept_is_told_so)
 
 SERVER_TEST(another_call_with_the_numbers_of_the_last_is_a_false_retry)
 {
-    struct v41_out out = writing(1, true, "first");
+    struct bytes out = writing(1, true, "first");
     struct answer answer = ask(&scene.peer, &out);
     answer_free(&answer);
     out = writing(1, true, "other");
@@ -167,17 +167,19 @@ SERVER_TEST(another_call_with_the_numbers_of_the_last_is_a_false_retry)
 
 SERVER_TEST(operations_have_their_places)
 {
-    struct v41_out out = alone(V41_PUTROOTFH, NULL, 0);
+    struct bytes out = alone(V41_PUTROOTFH, NULL, 0);
     struct answer answer = ask(&scene.peer, &out);
     answer_fails(&answer, V41_PUTROOTFH, V41_OP_NOT_IN_SESSION);
     answer_ends(&answer);
+    uint8_t sequence[36];
     out = next_on(&scene.session, 0, 1);
-    v41_put_fixed(&out, out.data + 12, 36); /* SEQUENCE once more */
+    memcpy(sequence, out.data + 12, sizeof(sequence));
+    v41_put_fixed(&out, sequence, sizeof(sequence)); /* SEQUENCE once more */
     answer = ask_on(&scene.peer, &scene.session, 0, &out);
     answer_fails(&answer, V41_SEQUENCE, V41_SEQUENCE_POS);
     answer_ends(&answer);
     out = next_on(&scene.session, 0, 1);
-    v41_put(&out, 4711);
+    put_word(&out, 4711);
     answer = ask_on(&scene.peer, &scene.session, 0, &out);
     answer_fails(&answer, V41_ILLEGAL, V41_OP_ILLEGAL);
     answer_ends(&answer);
@@ -209,7 +211,7 @@ SERVER_TEST(slots_that_were_not_granted_are_refused)
 /* RFC 8881 section 18.36.3: the answer to the last CREATE_SESSION is kept. */
 SERVER_TEST(a_session_is_made_once)
 {
-    struct v41_out out = create_session_call(&scene.client, 4);
+    struct bytes out = create_session_call(&scene.client, 4);
     struct answer first = ask(&scene.peer, &out);
     out = create_session_call(&scene.client, 4);
     struct answer again = ask(&scene.peer, &out);
@@ -237,7 +239,7 @@ SERVER_TEST(another_start_of_a_client_ends_the_sessions_of_the_former_one)
     struct session session = create_session(&scene.peer, &next, 1);
     assert_sequence_fails(&scene.peer, 0, scene.session.sequences[0] + 1, 0, V41_BADSESSION);
     assert_text(&scene.peer, &session, &scene.file, "");
-    struct v41_out out = create_session_call(&scene.client, 1);
+    struct bytes out = create_session_call(&scene.client, 1);
     struct answer answer = ask(&scene.peer, &out);
     answer_fails(&answer, V41_CREATE_SESSION, V41_STALE_CLIENTID);
     answer_ends(&answer);
@@ -246,12 +248,12 @@ SERVER_TEST(another_start_of_a_client_ends_the_sessions_of_the_former_one)
 SERVER_TEST(a_client_id_outlives_its_sessions)
 {
     const uint32_t id[] = {(uint32_t)(scene.client.id >> 32), (uint32_t)scene.client.id};
-    struct v41_out out = alone(V41_DESTROY_CLIENTID, id, 2);
+    struct bytes out = alone(V41_DESTROY_CLIENTID, id, 2);
     struct answer answer = ask(&scene.peer, &out);
     answer_fails(&answer, V41_DESTROY_CLIENTID, V41_CLIENTID_BUSY);
     answer_ends(&answer);
     out = compound(1);
-    v41_put(&out, V41_DESTROY_SESSION);
+    put_word(&out, V41_DESTROY_SESSION);
     v41_put_fixed(&out, scene.session.id, 16);
     answer = ask(&scene.peer, &out);
     answer_op(&answer, V41_DESTROY_SESSION);
@@ -266,9 +268,9 @@ SERVER_TEST(a_client_id_outlives_its_sessions)
 
 static void reclaim_complete(uint32_t status)
 {
-    struct v41_out out = next_on(&scene.session, 0, 1);
-    v41_put(&out, V41_RECLAIM_COMPLETE);
-    v41_put(&out, 0);
+    struct bytes out = next_on(&scene.session, 0, 1);
+    put_word(&out, V41_RECLAIM_COMPLETE);
+    put_word(&out, 0);
     struct answer answer = ask_on(&scene.peer, &scene.session, 0, &out);
     answer_fails(&answer, V41_RECLAIM_COMPLETE, status);
     answer_ends(&answer);
@@ -299,11 +301,11 @@ SERVER_TEST(a_loss_of_power_takes_what_was_not_committed)
     assert_text(&scene.peer, &scene.session, &scene.file, "stable");
     write_text(&scene.peer, &scene.session, 0, &scene.file, 0, "kept", &after);
     assert_int_not_equal(before, after);
-    struct v41_out out = next_on(&scene.session, 0, 2);
+    struct bytes out = next_on(&scene.session, 0, 2);
     put_fh(&out, &scene.file);
-    v41_put(&out, V41_COMMIT);
+    put_word(&out, V41_COMMIT);
     v41_put64(&out, 0);
-    v41_put(&out, 0);
+    put_word(&out, 0);
     answer = ask_on(&scene.peer, &scene.session, 0, &out);
     answer_op(&answer, V41_PUTFH);
     answer_op(&answer, V41_COMMIT);
@@ -320,16 +322,16 @@ SERVER_TEST(a_loss_of_power_takes_what_was_not_committed)
 /* OPEN by handle; its state, or the status of the operation that failed. */
 static uint32_t open_file(uint32_t share, uint8_t stateid[16])
 {
-    struct v41_out out = next_on(&scene.session, 0, 2);
+    struct bytes out = next_on(&scene.session, 0, 2);
     put_fh(&out, &scene.file);
-    v41_put(&out, V41_OPEN);
-    v41_put(&out, 0);
-    v41_put(&out, share);
-    v41_put(&out, 0);
+    put_word(&out, V41_OPEN);
+    put_word(&out, 0);
+    put_word(&out, share);
+    put_word(&out, 0);
     v41_put64(&out, scene.client.id);
     v41_put_opaque(&out, "opener", 6);
-    v41_put(&out, 0); /* OPEN4_NOCREATE */
-    v41_put(&out, 4); /* CLAIM_FH */
+    put_word(&out, 0); /* OPEN4_NOCREATE */
+    put_word(&out, 4); /* CLAIM_FH */
     struct answer answer = ask_on(&scene.peer, &scene.session, 0, &out);
     uint32_t status = answer.status;
     answer_op(&answer, V41_PUTFH);
@@ -346,7 +348,7 @@ static uint32_t open_file(uint32_t share, uint8_t stateid[16])
 
 static uint32_t write_with(const uint8_t *stateid)
 {
-    struct v41_out out = next_on(&scene.session, 0, 2);
+    struct bytes out = next_on(&scene.session, 0, 2);
     put_fh(&out, &scene.file);
     put_write(&out, stateid, 0, 2, "text");
     struct answer answer = ask_on(&scene.peer, &scene.session, 0, &out);
@@ -369,10 +371,10 @@ SERVER_TEST(a_server_may_insist_on_open)
     assert_int_equal(write_with(stateid), V41_OPENMODE);
     assert_int_equal(open_file(3, stateid), V41_OK);
     assert_int_equal(write_with(stateid), V41_OK);
-    struct v41_out out = next_on(&scene.session, 0, 2);
+    struct bytes out = next_on(&scene.session, 0, 2);
     put_fh(&out, &scene.file);
-    v41_put(&out, V41_CLOSE);
-    v41_put(&out, 0);
+    put_word(&out, V41_CLOSE);
+    put_word(&out, 0);
     v41_put_fixed(&out, stateid, 16);
     struct answer answer = ask_on(&scene.peer, &scene.session, 0, &out);
     answer_op(&answer, V41_PUTFH);
@@ -395,7 +397,7 @@ static void assert_ended(struct peer *peer)
 
 SERVER_TEST(connections_end_where_a_test_wants_it)
 {
-    struct v41_out out = writing(1, true, "first");
+    struct bytes out = writing(1, true, "first");
     atomic_store(&scene.control->drop_before[V41_WRITE], 1);
     peer_send(&scene.peer, &out);
     assert_ended(&scene.peer);
@@ -425,7 +427,7 @@ SERVER_TEST(what_is_held_is_executed_and_answered_later)
         atomic_store(executed ? &scene.control->hold_replies : &scene.control->hold_calls,
                      UINT64_C(1) << V41_WRITE);
         for (uint32_t slot = 1; slot < 3; slot++) {
-            struct v41_out out = next_on(&scene.session, slot, 2);
+            struct bytes out = next_on(&scene.session, slot, 2);
             put_fh(&out, &scene.file);
             put_write(&out, anonymous, 0, 2, "text");
             peer_send(&scene.peer, &out);
@@ -471,11 +473,11 @@ SERVER_TEST(a_client_may_have_another_id_at_each_address_and_one_session)
     struct client second = exchange_id(&other, "trunk", 1);
     assert_int_not_equal(second.id, scene.client.id);
     assert_sequence_fails(&other, 0, 1, 0, V41_CONN_NOT_BOUND);
-    struct v41_out out = compound(1);
-    v41_put(&out, V41_BIND_CONN_TO_SESSION);
+    struct bytes out = compound(1);
+    put_word(&out, V41_BIND_CONN_TO_SESSION);
     v41_put_fixed(&out, scene.session.id, 16);
-    v41_put(&out, 3); /* CDFC4_FORE_OR_BOTH */
-    v41_put(&out, 0);
+    put_word(&out, 3); /* CDFC4_FORE_OR_BOTH */
+    put_word(&out, 0);
     struct answer answer = ask(&other, &out);
     answer_op(&answer, V41_BIND_CONN_TO_SESSION);
     assert_memory_equal(v41_take(&answer.in, 16), scene.session.id, 16);
@@ -489,7 +491,7 @@ SERVER_TEST(a_client_may_have_another_id_at_each_address_and_one_session)
 SERVER_TEST(handles_go_stale)
 {
     atomic_fetch_add(&scene.control->handles, 1);
-    struct v41_out out = next_on(&scene.session, 0, 1);
+    struct bytes out = next_on(&scene.session, 0, 1);
     put_fh(&out, &scene.file);
     struct answer answer = ask_on(&scene.peer, &scene.session, 0, &out);
     answer_fails(&answer, V41_PUTFH, V41_STALE);

@@ -22,29 +22,10 @@ static inline void histogram_add(struct histogram *h, uint64_t ns)
         h->most = ns;
 }
 
-static inline void histogram_merge(struct histogram *into, const struct histogram *from)
-{
-    into->total += from->total;
-    into->sum += from->sum;
-    if (from->most > into->most)
-        into->most = from->most;
-    for (unsigned i = 0; i < 64 * 16; i++)
-        into->bucket[i] += from->bucket[i];
-}
+void histogram_merge(struct histogram *into, const struct histogram *from);
 
 // Upper edge of the bucket that holds the given fraction, in microseconds.
-static inline double histogram_quantile(const struct histogram *h, double fraction)
-{
-    uint64_t wanted = (uint64_t)(fraction * (double)h->total), seen = 0;
-    for (unsigned i = 0; i < 64 * 16; i++) {
-        seen += h->bucket[i];
-        if (seen > wanted || (seen && seen == h->total)) {
-            unsigned group = i < 32 ? 0 : i / 16 - 1;
-            return (double)((uint64_t)(i - group * 16 + 1) << group) / 1000.0;
-        }
-    }
-    return 0;
-}
+double histogram_quantile(const struct histogram *h, double fraction);
 
 // Wall clock and CPU of the measured phase.
 struct measure {
@@ -52,21 +33,8 @@ struct measure {
     struct rusage usage_begin, usage_end;
 };
 
-static inline void measure_begin(struct measure *m)
-{
-    getrusage(RUSAGE_SELF, &m->usage_begin);
-    m->begin = clock_ns();
-}
-
-static inline void measure_end(struct measure *m)
-{
-    m->end = clock_ns();
-    getrusage(RUSAGE_SELF, &m->usage_end);
-}
-
-static inline double timeval_us(struct timeval from, struct timeval to)
-{
-    return (double)(to.tv_sec - from.tv_sec) * 1e6 + (double)(to.tv_usec - from.tv_usec);
-}
+void measure_begin(struct measure *m);
+void measure_end(struct measure *m);
+double timeval_us(struct timeval from, struct timeval to);
 
 #endif

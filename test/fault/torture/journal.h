@@ -59,24 +59,18 @@ enum api {
         API_COUNT
 };
 
-__attribute__((unused)) static const char *const api_names[API_COUNT] = {
-#define X(name) #name,
-    APIS
-#undef X
-};
+extern const char *const api_names[API_COUNT];
 
 /*
  * Blocks that are not whole pages lie with their neighbours, of other owners, on the same ones.
  * The huge ones need several calls of NFS each.
  */
-static const struct {
+struct files_of_test {
     const char *name;
     unsigned size, count, stripe; /* bytes of a block; blocks; blocks of one owner in a row */
     unsigned share;               /* of the operations, of 16 */
-} files_of_test[FILES] = {{"small", 4096, 256, 8, 6},
-                          {"odd", 12344, 64, 4, 5},
-                          {"large", 65536, 24, 2, 4},
-                          {"huge", BLOCK_MOST, 5, 1, 1}};
+};
+extern const struct files_of_test files_of_test[FILES];
 
 struct block {
     _Atomic uint32_t issued, acked, synced; /* sequence numbers; all only grow */
@@ -99,11 +93,7 @@ enum change {
         CHANGE_COUNT
 };
 
-__attribute__((unused)) static const char *const change_names[CHANGE_COUNT] = {
-#define X(name) #name,
-    CHANGES
-#undef X
-};
+extern const char *const change_names[CHANGE_COUNT];
 
 /* For people who look for the reason of a failure. */
 struct history {
@@ -192,149 +182,45 @@ struct journal {
     struct log_file logs[LOGS];
 };
 
-static struct journal *journal;
-static size_t root_length; /* of the name of the root directory, if it is not that of all */
+extern struct journal *journal;
 
-static inline struct journal *journal_map(const char *path, bool make)
-{
-    int fd = open(path, make ? O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC : O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 || (make && ftruncate(fd, sizeof(struct journal)) < 0))
-        die("%s: %s", path, strerror(errno));
-    void *map = mmap(NULL, sizeof(struct journal), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        die("%s: %s", path, strerror(errno));
-    close(fd);
-    return map;
-}
+extern size_t root_length; /* of the name of the root directory, if it is not that of all */
+
+struct journal *journal_map(const char *path, bool make);
 
 /* The first failure counts. */
-__attribute__((format(printf, 1, 2))) static inline void failed(const char *format, ...)
-{
-    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-    va_list arguments;
-    pthread_mutex_lock(&once);
-    va_start(arguments, format);
-    if (!journal->failure[0])
-        vsnprintf(journal->failure, sizeof journal->failure, format, arguments);
-    va_end(arguments);
-    pthread_mutex_unlock(&once);
-    atomic_store(&journal->failed, true);
-}
-
-static inline bool is_refusal(ssize_t result)
-{
-    return result == -ENOSPC || result == -EDQUOT || result == -EROFS || result == -EIO;
-}
+__attribute__((format(printf, 1, 2))) void failed(const char *format, ...);
+bool is_refusal(ssize_t result);
 
 /* Is this a call that was allowed to fail? `result`: what it returned, or -errno; not all of it was
  * done. */
-static inline bool failed_as_planned(ssize_t result)
-{
-    unsigned effects = atomic_load(&journal->effects);
-    if (!(effects & (result == -ETIMEDOUT ? ALWAYS_FAIL : CALLS_FAIL)) ||
-        !(result >= 0 || is_refusal(result) || result == -ETIMEDOUT))
-        return false;
-    atomic_fetch_add(&journal->errors, 1);
-    return true;
-}
-
-static inline const char *file_path(unsigned file, char path[512])
-{
-    const char *directory = journal->directory + root_length;
-    if (file < FILES)
-        snprintf(path, 512, "%s/%s", directory, files_of_test[file].name);
-    else if (file < FILES + SIZED)
-        snprintf(path, 512, "%s/sized%u", directory, file - FILES);
-    else
-        snprintf(path, 512, "%s/records%u", directory, file - FILES - SIZED);
-    return path;
-}
-
-static inline unsigned round_of_step(uint32_t step)
-{
-    return step / 4;
-}
-
-static inline unsigned worker_slots(void)
-{
-    return journal->processes * journal->threads;
-}
+bool failed_as_planned(ssize_t result);
+const char *file_path(unsigned file, char path[512]);
+unsigned round_of_step(uint32_t step);
+unsigned worker_slots(void);
 
 /* The last ones are the visitors'. */
-static inline unsigned slots(void)
-{
-    return worker_slots() + VISITORS;
-}
+unsigned slots(void);
 
 /* Who may write a block in a round. */
-static inline unsigned owner_of(unsigned file, unsigned block, unsigned round)
-{
-    return (block / files_of_test[file].stripe + round * 7 + file) % slots();
-}
+unsigned owner_of(unsigned file, unsigned block, unsigned round);
 
 /* ---- stamps ---- */
 
 #define STAMP_CHECK UINT64_C(0x7a5c)
-
-static inline uint64_t stamp_mask(unsigned file, unsigned block, unsigned word)
-{
-    return mix((uint64_t)file << 56 ^ (uint64_t)block << 32 ^ word);
-}
-
-static inline void stamp(void *to, unsigned file, unsigned block, uint32_t sequence,
-                         unsigned writer)
-{
-    uint64_t value = STAMP_CHECK << 48 | (uint64_t)(writer & 0xffff) << 32 | sequence;
-    unsigned char *bytes = to;
-    for (unsigned i = 0; i < files_of_test[file].size / 8; i++) {
-        uint64_t word = value ^ stamp_mask(file, block, i);
-        memcpy(bytes + 8 * (size_t)i, &word, 8);
-    }
-}
-
-/* Says what a word, of which the stamp is `value`, was found to be. */
-static inline void stamp_name(char name[96], uint64_t word, uint64_t value, const char *kind,
-                              uint32_t least)
-{
-    uint32_t number = (uint32_t)value;
-    if (value >> 48 != STAMP_CHECK)
-        snprintf(name, 96, "%016llx, which nobody wrote there", (unsigned long long)word);
-    else
-        snprintf(name, 96, "%s %u of writer %u (%s)", kind, number,
-                 (unsigned)(value >> 32 & 0xffff), number < least ? "LOST or STALE" : "too new");
-}
+uint64_t stamp_mask(unsigned file, unsigned block, unsigned word);
+void stamp(void *to, unsigned file, unsigned block, uint32_t sequence, unsigned writer);
 
 /*
  * Does every word of a block come from one of the writes least..most? Else says what is wrong.
  * With least == most the block is exactly that write.
  */
-static inline bool stamp_check(const void *from, unsigned file, unsigned block, uint32_t least,
-                               uint32_t most, const char *when)
-{
-    const unsigned char *bytes = from;
-    for (unsigned i = 0; i < files_of_test[file].size / 8; i++) {
-        uint64_t word;
-        memcpy(&word, bytes + 8 * (size_t)i, 8);
-        uint64_t value = word ^ stamp_mask(file, block, i);
-        uint32_t sequence = (uint32_t)value;
-        if (value >> 48 == STAMP_CHECK && sequence >= least && sequence <= most)
-            continue;
-        char found[96];
-        stamp_name(found, word, value, "write", least);
-        failed("%s: file %s block %u byte %u: found %s, expected %u..%u", when,
-               files_of_test[file].name, block, i * 8, found, least, most);
-        return false;
-    }
-    return true;
-}
+bool stamp_check(const void *from, unsigned file, unsigned block, uint32_t least, uint32_t most,
+                 const char *when);
 
 /* ---- sized files ---- */
 
-static inline uint64_t sized_stamp(unsigned file, unsigned word, uint32_t number, unsigned writer)
-{
-    return (STAMP_CHECK << 48 | (uint64_t)(writer & 0xffff) << 32 | number) ^
-           stamp_mask(FILES + file, 0, word);
-}
+uint64_t sized_stamp(unsigned file, unsigned word, uint32_t number, unsigned writer);
 
 /* What was known before something was read, or lost. */
 struct sized_view {
@@ -343,108 +229,31 @@ struct sized_view {
     uint32_t words[WORDS]; /* at least this operation is in a word */
 };
 
-static inline uint32_t sized_cuts(uint64_t stable)
-{
-    return (uint32_t)(stable >> 32);
-}
+uint32_t sized_cuts(uint64_t stable);
 
 enum bound { BOUND_SYNCED, BOUND_ACKED };
 
 /* What a program must read now, at least. */
-static inline enum bound bound_of_reads(void)
-{
-    return atomic_load(&journal->effects) & (DATA_FORGET | DATA_REFUSED) ? BOUND_SYNCED
-                                                                         : BOUND_ACKED;
-}
+enum bound bound_of_reads(void);
 
 /* Of a file whose data the server forgets the size stays. */
-static inline enum bound bound_of_sizes(void)
-{
-    return atomic_load(&journal->effects) & DATA_REFUSED ? BOUND_SYNCED : BOUND_ACKED;
-}
-
-static inline void sized_look(unsigned file, enum bound bound, unsigned from, unsigned to,
-                              struct sized_view *view)
-{
-    struct sized *sized = &journal->sized[file];
-    view->stable = atomic_load(&sized->stable);
-    view->least = bound == BOUND_ACKED ? atomic_load(&sized->least) : (uint32_t)view->stable;
-    view->most = atomic_load(&sized->most);
-    for (unsigned i = from; i < to; i++)
-        view->words[i] = atomic_load_explicit(bound == BOUND_ACKED ? &sized->words[i].acked
-                                                                   : &sized->words[i].synced,
-                                              memory_order_relaxed);
-}
+enum bound bound_of_sizes(void);
+void sized_look(unsigned file, enum bound bound, unsigned from, unsigned to,
+                struct sized_view *view);
 
 /* Is this a size that the file may have had since `view`? */
-static inline bool sized_check_size(unsigned file, const struct sized_view *view, uint64_t least,
-                                    uint64_t most, const char *when)
-{
-    struct sized *sized = &journal->sized[file];
-    uint32_t now = atomic_load(&sized->most);
-    /* A cut that began since then allows every size. */
-    if (sized_cuts(atomic_load(&sized->stable)) != sized_cuts(view->stable) ||
-        (most >= view->least && least <= (now > view->most ? now : view->most)))
-        return true;
-    failed("%s: sized file %u has %s%llu bytes, expected %u..%u: a size that %s", when, file,
-           least == most        ? ""
-           : most < view->least ? "at most "
-                                : "at least ",
-           (unsigned long long)(most < view->least ? most : least), view->least, now,
-           most < view->least ? "went back (LOST)" : "came back (STALE)");
-    return false;
-}
+bool sized_check_size(unsigned file, const struct sized_view *view, uint64_t least, uint64_t most,
+                      const char *when);
 
 /* Words [from, to) were read, after `view` was taken of them. */
-static inline bool sized_check_words(unsigned file, const struct sized_view *view,
-                                     const void *bytes, unsigned from, unsigned to,
-                                     const char *when)
-{
-    struct word *words = journal->sized[file].words;
-    for (unsigned i = from; i < to; i++) {
-        uint64_t found;
-        uint32_t least = view->words[i];
-        memcpy(&found, (const unsigned char *)bytes + 8 * (size_t)(i - from), 8);
-        uint32_t zeroed = atomic_load(&words[i].zeroed), most = atomic_load(&words[i].issued);
-        uint64_t value = found ^ stamp_mask(FILES + file, 0, i);
-        uint32_t number = (uint32_t)value;
-        bool known = value >> 48 == STAMP_CHECK;
-        if (found == 0 ? zeroed >= least : known && number >= least && number <= most)
-            continue;
-        char what[96];
-        stamp_name(what, found, value, "operation", least);
-        if (found == 0)
-            strcpy(what, "zeros (LOST)");
-        failed("%s: sized file %u byte %u: found %s, expected %u..%u%s", when, file, i * 8, what,
-               least, most, zeroed >= least ? " or zeros" : "");
-        return false;
-    }
-    return true;
-}
+bool sized_check_words(unsigned file, const struct sized_view *view, const void *bytes,
+                       unsigned from, unsigned to, const char *when);
 
 /*
  * After a round in which the server refused data, when nobody writes: what was not synced may be
  * lost. To the files of records this does not matter, as they are cut.
  */
-static inline void journal_forget(void)
-{
-    for (unsigned i = 0; i < FILES * BLOCKS; i++) {
-        struct block *block = &journal->blocks[i / BLOCKS][i % BLOCKS];
-        atomic_store(&block->acked, atomic_load(&block->synced));
-    }
-    for (unsigned file = 0; file < SIZED; file++) {
-        struct sized *sized = &journal->sized[file];
-        atomic_store(&sized->least, (uint32_t)atomic_load(&sized->stable));
-        for (unsigned i = 0; i < WORDS; i++)
-            atomic_store(&sized->words[i].acked, atomic_load(&sized->words[i].synced));
-    }
-}
-
-static inline void raise_to(_Atomic uint32_t *number, uint32_t value)
-{
-    uint32_t old = atomic_load(number);
-    while (old < value && !atomic_compare_exchange_weak(number, &old, value))
-        ;
-}
+void journal_forget(void);
+void raise_to(_Atomic uint32_t *number, uint32_t value);
 
 #endif
