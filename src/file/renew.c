@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/getattr.h"
 #include "file/inode.h"
 #include "file/proof.h"
 #include "file/renew.h"

@@ -6,7 +6,6 @@
 #include "file/arrived.h"
 #include "file/async.h"
 #include "file/commit.h"
-#include "file/getattr.h"
 #include "file/io.h"
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
@@ -181,13 +180,10 @@ __attribute__((noinline)) static int send_one(struct committing *c, struct file_
 /* What is in its way may be this thread's own to bring to its end. */
 static int take(struct committing *c, struct ledger_sending *sending, struct ledger_write *write)
 {
+    bool wait = false;
     int result;
-    while ((result = ledger_dirty_take(c->to.entry, sending, false, write)) == -EAGAIN) {
-        if (file_async_help(NULL))
-            continue;
-        result = ledger_dirty_take(c->to.entry, sending, true, write);
-        break;
-    }
+    while ((result = ledger_dirty_take(c->to.entry, sending, wait, write)) == -EAGAIN)
+        wait = !file_async_help(NULL);
     return result == -ENOSPC ? -EIO : result; /* this process has no slot in the registry */
 }
 
