@@ -5,7 +5,6 @@
  */
 #include "file/ahead.h"
 #include "file/getattr.h"
-#include "file/inode.h"
 #include "file/io.h"
 #include "file/lane.h"
 #include "file/upper.h"

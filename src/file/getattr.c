@@ -9,14 +9,6 @@ enum { ASK_MOST = 3 }; /* while writes of this host keep overtaking the answers 
 /* Of what may be so old some milliseconds more do not matter. */
 #define ABOUT_NS UINT64_C(500000000)
 
-void file_attributes_convert(const struct nfs_attr *attr, struct ledger_attributes *attributes)
-{
-    attributes->size = attr->size;
-    attributes->used = attr->used;
-    attributes->mtime = (struct timespec){attr->mtime.sec, attr->mtime.nsec};
-    attributes->ctime = (struct timespec){attr->ctime.sec, attr->ctime.nsec};
-}
-
 uint64_t file_fresh_since(struct file_inode *inode)
 {
     uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9);

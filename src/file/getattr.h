@@ -4,8 +4,6 @@
 
 #include "file/inode.h"
 
-void file_attributes_convert(const struct nfs_attr *attr, struct ledger_attributes *attributes);
-
 /* Attributes that the server told when it was asked at this time or later are fresh: actimeo. */
 uint64_t file_fresh_since(struct file_inode *inode);
 /* Asks for the attributes. 0 or -errno of GETATTR. */

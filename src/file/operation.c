@@ -1,6 +1,5 @@
 #include "file/operation.h"
 
-#include "file/getattr.h"
 #include "file/pages.h"
 
 void file_write_begin(const struct file_write *write, struct iovec kept[LEDGER_WRITE_VECTORS],
@@ -39,11 +38,14 @@ static void arrived(const struct file_target *to, const struct nfs_transfer *tra
         file_pages_arrived(to->inode);
 }
 
-static inline void judge(struct file_write *write, int result, const struct nfs_transfer *transfer,
-                         struct ledger_ending *ending)
+void file_write_judge(struct file_write *write, int result, const struct nfs_transfer *transfer,
+                      struct ledger_ending *ending)
 {
+    struct ledger_write *announced = &write->announced;
+    announced->unsettled = announced->unsettled || transfer->unsettled;
+    announced->doubtful = announced->doubtful || is_doubtful(write, result, transfer->repeated);
     ending->file = write->to->entry;
-    ending->write = &write->announced;
+    ending->write = announced;
     ending->epoch = write->epoch;
     if (result == 0) {
         ending->outcome =
@@ -62,25 +64,16 @@ int file_write_settle(struct file_write *write, const struct rpc_call *call,
 {
     struct nfs_transfer transfer; /* large: not cleared */
     int result = -ENETDOWN;       /* nobody answered */
+    transfer.unsettled = call->unsettled;
     transfer.repeated = false;
     if (call->error != -ENETDOWN)
         result = nfs_write_end(call, write->stable, &transfer);
     if (result == 0 && transfer.length < write->announced.length)
         result = -EAGAIN;
     /* By its last answer, if the call was sent once more as it is. */
-    write->announced.unsettled = call->unsettled;
-    write->announced.doubtful = is_doubtful(write, result, transfer.repeated);
-    judge(write, result, &transfer, ending);
+    write->announced.unsettled = write->announced.doubtful = false;
+    file_write_judge(write, result, &transfer, ending);
     return result == -EAGAIN || result == -ESTALE ? FILE_WRITE_TROUBLED : result;
-}
-
-void file_write_judge(struct file_write *write, int result, const struct nfs_transfer *transfer,
-                      struct ledger_ending *ending)
-{
-    struct ledger_write *announced = &write->announced;
-    announced->unsettled = announced->unsettled || transfer->unsettled;
-    announced->doubtful = announced->doubtful || is_doubtful(write, result, transfer->repeated);
-    judge(write, result, transfer, ending);
 }
 
 /* Neither of the next is inlined: each has a large frame, and a handler of a signal, in which this

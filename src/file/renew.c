@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/getattr.h"
 #include "file/inode.h"
 #include "file/key.h"
 #include "file/loss.h"

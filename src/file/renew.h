@@ -29,6 +29,16 @@ static inline struct file_handle_use file_inode_use(struct file_inode *inode)
 bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
                       struct file_handle_use *use);
 
+/* What a server says of a file, as the ledger has it. */
+static inline void file_attributes_convert(const struct nfs_attr *attr,
+                                           struct ledger_attributes *attributes)
+{
+    attributes->size = attr->size;
+    attributes->used = attr->used;
+    attributes->mtime = (struct timespec){attr->mtime.sec, attr->mtime.nsec};
+    attributes->ctime = (struct timespec){attr->ctime.sec, attr->ctime.nsec};
+}
+
 /* A file at its server, and as whom it is asked. */
 struct file_target {
     struct file_mount *mount;

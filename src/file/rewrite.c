@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "file/getattr.h"
 #include "file/io.h"
 #include "file/rewrite.h"
 #include "file/runs.h"

@@ -150,11 +150,10 @@ __attribute__((noinline)) static void send_many(struct file_runs *source, struct
 /* What is in flight may be this thread's own to bring to its end. */
 static int first_run(struct file_runs *source, bool wait, struct file_run *run)
 {
+    bool sleep = false;
     int result;
-    while ((result = source->next(source, false, run)) == -EAGAIN && wait) {
-        if (!file_upper.help(NULL))
-            return source->next(source, true, run);
-    }
+    while ((result = source->next(source, sleep, run)) == -EAGAIN && wait)
+        sleep = !file_upper.help(NULL);
     return result;
 }
 

@@ -6,7 +6,6 @@
 #include "file/arrived.h"
 #include "file/upper.h"
 #include "file/commit.h"
-#include "file/getattr.h"
 #include "file/io.h"
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
@@ -182,13 +181,10 @@ __attribute__((noinline)) static int send_one(struct committing *c, struct file_
 /* What is in its way may be this thread's own to bring to its end. */
 static int take(struct committing *c, struct ledger_sending *sending, struct ledger_write *write)
 {
+    bool wait = false;
     int result;
-    while ((result = ledger_dirty_take(c->to.entry, sending, false, write)) == -EAGAIN) {
-        if (file_upper.help(NULL))
-            continue;
-        result = ledger_dirty_take(c->to.entry, sending, true, write);
-        break;
-    }
+    while ((result = ledger_dirty_take(c->to.entry, sending, wait, write)) == -EAGAIN)
+        wait = !file_upper.help(NULL);
     return result == -ENOSPC ? -EIO : result; /* this process has no slot in the registry */
 }
 

@@ -2,7 +2,6 @@
  * Asynchronous I/O: submitting. Requests that fit in one call are announced, and leave together,
  * over the channels of their lane; all others are carried out at once.
  */
-#include "file/inode.h"
 #include "file/io.h"
 #include "file/lane.h"
 #include "file/upper.h"

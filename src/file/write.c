@@ -5,7 +5,6 @@
 #include "file/commit.h"
 #include "file/flush.h"
 #include "file/getattr.h"
-#include "file/inode.h"
 #include "file/io.h"
 #include "file/pages.h"
 #include "file/renew.h"
