@@ -12,12 +12,8 @@
 #include "config/source.h"
 #include "sys/alloc.h"
 
-#define KIB               ((int64_t)1024)
-#define MIB               (1024 * KIB)
-#define TIB               (1024 * 1024 * MIB)
 #define WORDS_MAX         5
-#define BYTES_LEAST       4096 /* of one READ or WRITE */
-#define INCLUDE_DEPTH_MAX 10   /* libconfig's */
+#define INCLUDE_DEPTH_MAX 10 /* libconfig's */
 
 /* A static libconfig uses these instead of libc's variables: see the Makefile. */
 FILE *conf_stdin, *conf_stdout, *conf_stderr;
@@ -30,9 +26,7 @@ enum type {
     TYPE_WORD,  /* an enum: its values are the indexes of words[] */
 };
 
-#define KEY(name) #name, offsetof(struct conf_tunables, name)
-
-/* Every key once: what it may have, and where it goes. */
+/* What a key may hold, and where it goes. */
 static const struct key {
     const char *name;
     size_t offset;
@@ -40,42 +34,23 @@ static const struct key {
     int64_t initial, minimum, maximum;
     const char *words[WORDS_MAX];
 } keys[] = {
-    {KEY(connections), TYPE_INT, 4, 1, 64, {0}},
-    {KEY(rsize), TYPE_SIZE, 0, BYTES_LEAST, MIB, {0}},
-    {KEY(wsize), TYPE_SIZE, 0, BYTES_LEAST, MIB, {0}},
-    {KEY(actimeo), TYPE_FLOAT, 3, 0, 3600, {0}},
-    {KEY(read_ahead_max), TYPE_INT, 4 * MIB, 0, 16 * MIB, {0}},
-    {KEY(read_cache_max), TYPE_BYTES, 0, 0, 4096 * MIB, {0}},
-    {KEY(write_behind_max), TYPE_BYTES, 64 * MIB, 0, 1024 * MIB, {0}},
-    {KEY(stability), TYPE_WORD, CONF_STABILITY_UNSTABLE, 0, 1, {"unstable", "stable"}},
-    {KEY(uncommitted_max), TYPE_BYTES, 256 * MIB, 16 * MIB, TIB, {0}},
-    {KEY(uncommitted_file_max), TYPE_BYTES, 32 * MIB, MIB, TIB, {0}},
-    {KEY(privileged_port), TYPE_WORD, CONF_PRIVILEGED_PORT_AUTO, 0, 2, {"auto", "yes", "no"}},
-    {KEY(retransmit_timeout), TYPE_INT, 60, 1, 600, {0}},
-    {KEY(reconnect_max), TYPE_INT, 5, 1, 60, {0}},
-    {KEY(path_timeout), TYPE_FLOAT, 4, 0, 600, {0}},
-    {KEY(failover_hold), TYPE_FLOAT, 3, 0, 600, {0}},
-    {KEY(silence_warning), TYPE_FLOAT, 5, 0, 600, {0}},
-    {KEY(soft_timeout), TYPE_INT, 0, 0, 86400, {0}},
-    {KEY(raw_io_uring), TYPE_WORD, CONF_RAW_IO_URING_REFUSE, 0, 1, {"refuse", "kernel"}},
-    {KEY(raw_calls), TYPE_WORD, CONF_RAW_CALLS_KERNEL, 0, 1, {"kernel", "serve"}},
-    {KEY(log_level),
-     TYPE_WORD,
-     LOG_LEVEL_NOTICE,
-     0,
-     4,
-     {"error", "warning", "notice", "info", "debug"}},
-};
+#define KEY(name, type, initial, minimum, maximum, ...) \
+    {#name, offsetof(struct conf_tunables, name), type, initial, minimum, maximum, {__VA_ARGS__}},
+#define INT(name, initial, minimum, maximum)   KEY(name, TYPE_INT, initial, minimum, maximum, 0)
+#define SIZE(name, initial, minimum, maximum)  KEY(name, TYPE_SIZE, initial, minimum, maximum, 0)
+#define BYTES(name, initial, minimum, maximum) KEY(name, TYPE_BYTES, initial, minimum, maximum, 0)
+#define FLOAT(name, initial, minimum, maximum) KEY(name, TYPE_FLOAT, initial, minimum, maximum, 0)
+#define WORD(of, name, initial, ...) \
+    KEY(name, TYPE_WORD, initial, 0, \
+        sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *) - 1, __VA_ARGS__)
+    CONF_TUNABLES(INT, SIZE, BYTES, FLOAT, WORD)};
 
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
 /* A TYPE_WORD member is stored as the int that it is. */
-_Static_assert(sizeof(enum conf_stability) == sizeof(int) &&
-                   sizeof(enum conf_privileged_port) == sizeof(int) &&
-                   sizeof(enum conf_raw_io_uring) == sizeof(int) &&
-                   sizeof(enum conf_raw_calls) == sizeof(int) &&
-                   sizeof(enum log_level) == sizeof(int),
-               "enums are ints");
+#define NONE(...)
+#define IS_INT(of, ...) _Static_assert(sizeof(enum of) == sizeof(int), "enums are ints");
+CONF_TUNABLES(NONE, NONE, NONE, NONE, IS_INT)
 
 /* All permitted values are exact as a double. */
 static void store(struct conf_tunables *tunables, const struct key *key, double value)

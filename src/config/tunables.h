@@ -35,31 +35,61 @@ enum conf_raw_calls {
     CONF_RAW_CALLS_SERVE,  /* we serve them, as the calls are for other files */
 };
 
+#define CONF_MIB INT64_C(1048576)
+
+/*
+ * Every tunable, once: its type, its name, its default, the least and the most that it may be.
+ *
+ * INT:   an int
+ * SIZE:  an int: 0, or within the range
+ * BYTES: an int64_t
+ * FLOAT: a double
+ * WORD:  an enumeration, with its default and its words, in the order of its values
+ */
+#define CONF_TUNABLES(INT, SIZE, BYTES, FLOAT, WORD)                                            \
+    /* Most sockets of a path and process. */                                                   \
+    INT(connections, 4, 1, 64)                                                                  \
+    /* Bytes of one READ, and of one WRITE. 0: as FSINFO grants. */                             \
+    SIZE(rsize, 0, 4096, 1048576)                                                               \
+    SIZE(wsize, 0, 4096, 1048576)                                                               \
+    /* Seconds that attributes may be stale. */                                                 \
+    FLOAT(actimeo, 3, 0, 3600)                                                                  \
+    /* Bytes that are read ahead for an open file. 0: never. */                                 \
+    INT(read_ahead_max, 4 * CONF_MIB, 0, 16 * CONF_MIB)                                         \
+    /* Bytes that the host keeps of what was read or written. */                                \
+    BYTES(read_cache_max, 0, 0, 4096 * CONF_MIB)                                                \
+    /* Dirty bytes of a file. 0: each write is sent at once. */                                 \
+    BYTES(write_behind_max, 64 * CONF_MIB, 0, 1024 * CONF_MIB)                                  \
+    WORD(conf_stability, stability, CONF_STABILITY_UNSTABLE, "unstable", "stable")              \
+    /* Bytes that are kept to be written again, on the host for a user. */                      \
+    BYTES(uncommitted_max, 256 * CONF_MIB, 16 * CONF_MIB, 1048576 * CONF_MIB)                   \
+    /* Most bytes of one file before an early COMMIT. */                                        \
+    BYTES(uncommitted_file_max, 32 * CONF_MIB, CONF_MIB, 1048576 * CONF_MIB)                    \
+    WORD(conf_privileged_port, privileged_port, CONF_PRIVILEGED_PORT_AUTO, "auto", "yes", "no") \
+    /* Seconds without a reply. */                                                              \
+    INT(retransmit_timeout, 60, 1, 600)                                                         \
+    /* Seconds: the longest pause between attempts to connect. */                               \
+    INT(reconnect_max, 5, 1, 60)                                                                \
+    /* Seconds of silence before a path is left. */                                             \
+    FLOAT(path_timeout, 4, 0, 600)                                                              \
+    /* Seconds that a request may outlive its connection. */                                    \
+    FLOAT(failover_hold, 3, 0, 600)                                                             \
+    /* Seconds of silence until the log says so. 0: never. */                                   \
+    FLOAT(silence_warning, 5, 0, 600)                                                           \
+    /* Seconds until a call fails. 0: never. */                                                 \
+    INT(soft_timeout, 0, 0, 86400)                                                              \
+    WORD(conf_raw_io_uring, raw_io_uring, CONF_RAW_IO_URING_REFUSE, "refuse", "kernel")         \
+    WORD(conf_raw_calls, raw_calls, CONF_RAW_CALLS_KERNEL, "kernel", "serve")                   \
+    WORD(log_level, log_level, LOG_LEVEL_NOTICE, "error", "warning", "notice", "info", "debug")
+
+#define CONF_INT(name, ...)        int name;
+#define CONF_BYTES(name, ...)      int64_t name;
+#define CONF_FLOAT(name, ...)      double name;
+#define CONF_WORD(type, name, ...) enum type name;
+
 /* Filled once at start, then read-only: it needs no lock. Owned by the code that declares it. */
 struct conf_tunables {
-    int connections;        /* most sockets per path and process: 1..64, default 4 */
-    int rsize;              /* bytes of one READ: 4096..1048576; 0: as FSINFO grants */
-    int wsize;              /* bytes of one WRITE, likewise */
-    double actimeo;         /* seconds that attributes may be stale: 0..3600, default 3 */
-    int64_t read_cache_max; /* bytes kept of what was read or written: 0..4 GiB, default 0 */
-    int read_ahead_max; /* bytes read ahead for an open file: 0 (never)..16 MiB, default 4 MiB */
-    int64_t write_behind_max; /* dirty bytes of a file: 0 (write at once)..1 GiB, default 64 MiB */
-    enum conf_stability stability;
-    int64_t uncommitted_max;      /* bytes kept for rewriting, on the host for a user: >= 16 MiB,
-                                     default 256 MiB */
-    int64_t uncommitted_file_max; /* most bytes of one file before an early COMMIT: >= 1 MiB,
-                                     default 32 MiB */
-    enum conf_privileged_port privileged_port;
-    int retransmit_timeout; /* seconds without a reply: 1..600, default 60 */
-    int reconnect_max;      /* seconds, longest pause between attempts: 1..60, default 5 */
-    double path_timeout;    /* seconds of silence before a path is left: 0..600, default 4 */
-    double failover_hold;   /* seconds a request may outlive its connection: 0..600, default 3 */
-    double
-        silence_warning; /* seconds of silence until the log says so: 0 (never)..600, default 5 */
-    int soft_timeout;    /* seconds until a call fails: 0 (never)..86400, default 0 */
-    enum conf_raw_io_uring raw_io_uring;
-    enum conf_raw_calls raw_calls;
-    enum log_level log_level;
+    CONF_TUNABLES(CONF_INT, CONF_INT, CONF_BYTES, CONF_FLOAT, CONF_WORD)
 };
 
 /* Sets every member to its default. */
