@@ -22,11 +22,6 @@
 
 enum { PAUSE_MS = 100, RENEWALS_MAX = 4 };
 
-static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
 /* How many names the file has, by a descriptor of it. False: it cannot be told. */
 static bool links_of(const struct file_inode *inode, int fd, nlink_t *links)
 {
@@ -134,7 +129,7 @@ static int renew(struct file_inode *inode, const struct rpc_auth *auth)
                     inode->path, strerrordesc_np(-result));
         return result;
     }
-    if (!same_handle(&fh, atomic_load(&inode->fh)))
+    if (!nfs_same_fh(&fh, atomic_load(&inode->fh)))
         return keep_handle(inode, &fh, &attr);
     sys_nanosleep_ms(PAUSE_MS); /* a server that is just being set up again */
     return 0;

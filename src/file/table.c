@@ -41,8 +41,7 @@ static struct file_inode *of_number(struct file_inode *inode, dev_t device, ino_
 
 static bool has_handle(const struct file_inode *inode, const struct nfs_fh *fh)
 {
-    const struct nfs_fh *own = atomic_load(&inode->fh);
-    return own->len == fh->len && memcmp(own->data, fh->data, fh->len) == 0;
+    return nfs_same_fh(atomic_load(&inode->fh), fh);
 }
 
 /* Under file_lock. */

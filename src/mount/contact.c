@@ -108,11 +108,6 @@ static int ask_root(struct mount *mount, const struct rpc_auth *auth, bool known
     return result;
 }
 
-static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
 bool mount_is_other_version(const struct mount *mount, const struct ledger_file *file)
 {
     uint64_t differs = file->key.server ^ mount->plain_key;
@@ -202,7 +197,7 @@ static int contact(struct mount *mount)
     mount->why = REACH_NO_MEMORY;
     if (!auth)
         return -ENOMEM;
-    known = known && same_handle(&fact.root, &root.fh);
+    known = known && nfs_same_fh(&fact.root, &root.fh);
     result = ask_root(mount, auth, known, &fact, &root);
     if (root.path && result == 0)
         mount_address_is(mount->server->conf, root.path, &root.peer);

@@ -38,11 +38,6 @@ void mount_set_root(struct mount *mount, const struct nfs_fh *root, const struct
     pthread_mutex_unlock(&mount->lock);
 }
 
-static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
 /* MOUNT again, and the proof that it is the same directory. Where the kernel's own mount is stale
  * too, the file number must do: each file below is proven by itself. */
 static int mount_again(struct mount *mount, const struct rpc_auth *auth, struct nfs_fh *root,
@@ -90,7 +85,7 @@ int mount_root_renew(struct mount *mount, const struct rpc_auth *auth)
         if (result != 0)
             continue;
         mount_set_root(mount, &root, &attr, asked_ns);
-        if (!same_handle(&root, &old))
+        if (!nfs_same_fh(&root, &old))
             log_notice("mount %s: server %s exports %s with new file handles; files are looked up "
                        "again by name",
                        mount->conf->mount, mount->server->conf->name, mount->conf->directory);

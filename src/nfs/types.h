@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define NFS_PROGRAM  100003u
 #define NFS_FH_MAX   128u /* NFS4_FHSIZE; version 3 has up to 64 */
@@ -63,6 +64,10 @@ struct nfs_fh {
     uint32_t len; /* 1..NFS_FH_MAX */
     uint8_t data[NFS_FH_MAX];
 };
+static inline bool nfs_same_fh(const struct nfs_fh *a, const struct nfs_fh *b)
+{
+    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
+}
 
 /* Unsigned seconds since 1970, and nanoseconds, as the server sent them. */
 struct nfs_time {

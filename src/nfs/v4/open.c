@@ -29,8 +29,7 @@ static struct nfs4_open *place_of(struct nfs_session *session, const struct nfs_
 
 static bool is_of(const struct nfs4_open *open, const struct nfs_fh *fh)
 {
-    return open->share != 0 && open->fh.len == fh->len &&
-           memcmp(open->fh.data, fh->data, fh->len) == 0;
+    return open->share != 0 && nfs_same_fh(&open->fh, fh);
 }
 
 /* Without this line only the error of the READ or WRITE that follows would be known. */
