@@ -5,6 +5,7 @@
 
 #include "mount/root.h"
 #include "run/facts.h"
+#include "sys/hash.h"
 #include "sys/proc.h"
 
 #define SECOND_NS     UINT64_C(1000000000)
@@ -35,18 +36,10 @@ static void add_number(struct key *key, uint64_t number)
     add(key, &number, sizeof(number));
 }
 
-static uint64_t hash(uint64_t seed, const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < size; i++)
-        seed = (seed ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return seed;
-}
-
 static void add_text(struct key *key, const char *text, size_t length)
 {
     add_number(key, length);
-    add_number(key, hash(UINT64_C(0xcbf29ce484222325), text, length));
+    add_number(key, sys_hash(SYS_HASH_NONE, text, length));
 }
 
 /* As whom the server is asked: all of the credential but its stamp, which is the time. */
@@ -114,8 +107,8 @@ static void root_key(struct key *key, const struct mount *mount)
     add_number(key, conf->mntport);
     uint64_t paths = conf->path_count;
     for (size_t i = 0; i < conf->path_count; i++) {
-        paths = hash(paths, conf->paths[i].peer, strlen(conf->paths[i].peer) + 1);
-        paths = hash(paths, conf->paths[i].local, strlen(conf->paths[i].local) + 1);
+        paths = sys_hash(paths, conf->paths[i].peer, strlen(conf->paths[i].peer) + 1);
+        paths = sys_hash(paths, conf->paths[i].local, strlen(conf->paths[i].local) + 1);
     }
     add_number(key, paths);
 }

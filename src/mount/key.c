@@ -6,6 +6,7 @@
 #include "mount/mounts.h"
 #include "mount/root.h"
 #include "reach/kernel.h"
+#include "sys/hash.h"
 #include "sys/proc.h"
 
 /* "self/fd/NUMBER". At each open: snprintf() takes ten times as long. */
@@ -44,9 +45,7 @@ struct ledger_file_key mount_registry_key(dev_t device, ino_t number, struct mou
     struct ledger_file_key key = {
         .device = device, .inode = number, .server = mount->registry_key, .handle_length = fh->len};
     memcpy(key.handle, fh->data, fh->len);
-    key.root = UINT64_C(0xcbf29ce484222325);
-    for (uint32_t i = 0; i < root.len; i++)
-        key.root = (key.root ^ root.data[i]) * UINT64_C(0x100000001b3);
+    key.root = sys_hash(SYS_HASH_NONE, root.data, root.len);
     return key;
 }
 

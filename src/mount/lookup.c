@@ -7,12 +7,11 @@
 #include "mount/mounts.h"
 #include "mount/root.h"
 #include "sys/alloc.h"
+#include "sys/hash.h"
 
 static struct mount_directory *directory_slot(struct mount *mount, const char *path, size_t length)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (uint8_t)path[i]) * UINT64_C(0x100000001b3);
+    uint64_t hash = sys_hash(SYS_HASH_NONE, path, length);
     return &mount->directories[(hash >> 20) % MOUNT_DIRECTORIES];
 }
 

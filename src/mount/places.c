@@ -19,6 +19,7 @@
 #include "run/start.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"
+#include "sys/hash.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
@@ -55,12 +56,10 @@ static void log_diagnostics(const struct conf_diagnostics *d)
     }
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+/* With the zero at its end. */
+static uint64_t hash_text(uint64_t before, const char *text)
 {
-    do
-        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-    while (*text++);
-    return hash;
+    return sys_hash(before, text, strlen(text) + 1);
 }
 
 static int find_place(struct mount *mount)
@@ -120,10 +119,10 @@ static void name_keys(struct mount *mount, const struct conf_server *conf)
 {
     uint64_t by_version[VERSIONS];
     bool second = mount->server->version == versions[1];
-    by_version[0] = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), conf->paths[0].peer),
+    by_version[0] = hash_text(hash_text(SYS_HASH_NONE, conf->paths[0].peer),
                               mount->conf->directory);
     by_version[1] = hash_text(by_version[0], versions[1]->name);
-    uint64_t address = hash_text(UINT64_C(0xcbf29ce484222325), mount->kernel.address) << 48;
+    uint64_t address = hash_text(SYS_HASH_NONE, mount->kernel.address) << 48;
     for (int i = 0; i < VERSIONS; i++)
         by_version[i] = (by_version[i] & ~(LEDGER_APART | LEDGER_SECOND | LEDGER_ADDRESS)) |
                         (i ? LEDGER_SECOND : 0) | (address & LEDGER_ADDRESS);

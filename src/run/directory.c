@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sys/fd.h"
+#include "sys/hash.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
@@ -224,9 +225,7 @@ void run_visit(int run)
  * possible. */
 static struct flock mark_of(short type, const char *name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ run_owner();
-    for (; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
+    uint64_t hash = sys_hash(SYS_HASH_NONE ^ run_owner(), name, strlen(name));
     return (struct flock){
         .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};
 }

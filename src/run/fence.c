@@ -8,6 +8,7 @@
 #include "run/directory.h"
 #include "run/identity.h"
 #include "sys/fd.h"
+#include "sys/hash.h"
 #include "sys/sys.h"
 
 #define MAGIC UINT64_C(0x3165636e65464e44) /* "DNFence1" in memory */
@@ -21,9 +22,7 @@ struct record {
 
 static void name_file(const char *server, const char *name, char file[FILE_NAME])
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *server; server++)
-        hash = (hash ^ (uint8_t)*server) * UINT64_C(0x100000001b3);
+    uint64_t hash = sys_hash(SYS_HASH_NONE, server, strlen(server));
     snprintf(file, FILE_NAME, "fence.%.64s.%016llx", name, (unsigned long long)hash);
 }
 

@@ -10,6 +10,7 @@
 
 #include "run/directory.h"
 #include "sys/fd.h"
+#include "sys/hash.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -71,9 +72,7 @@ static struct subject *table(void)
 
 static uint64_t key_of(const char *subject)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ log_place();
-    for (; *subject; subject++)
-        hash = (hash ^ (uint8_t)*subject) * UINT64_C(0x100000001b3);
+    uint64_t hash = sys_hash(SYS_HASH_NONE ^ log_place(), subject, strlen(subject));
     return hash ? hash : 1;
 }
 

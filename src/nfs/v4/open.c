@@ -7,6 +7,7 @@
 #include "nfs/v4/call.h"
 #include "run/said.h"
 #include "sys/alloc.h"
+#include "sys/hash.h"
 #include "sys/log.h"
 
 enum { OPENS = 1024, REFUSALS_MAX = 64, SAY_EVERY_S = 3600 };
@@ -21,9 +22,7 @@ struct nfs4_open {
 
 static struct nfs4_open *place_of(struct nfs_session *session, const struct nfs_fh *fh)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (uint32_t i = 0; i < fh->len; i++)
-        hash = (hash ^ fh->data[i]) * UINT64_C(0x100000001b3);
+    uint64_t hash = sys_hash(SYS_HASH_NONE, fh->data, fh->len);
     return &session->opens[(hash >> 20) % OPENS];
 }
 
