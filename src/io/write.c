@@ -31,19 +31,7 @@ static size_t longest_piece(const struct file_open *open, bool appends)
 static void piece_cut(struct durable_piece *piece, struct iovec own[RPC_VECTORS_MAX],
                       const struct durable_piece *all, size_t from, size_t length)
 {
-    const struct iovec *vectors = all->vectors;
-    int count = all->count;
-    while (from >= vectors->iov_len) {
-        from -= vectors++->iov_len;
-        count--;
-    }
-    size_t reach = 0;
-    for (int i = 0; i < count && i < RPC_VECTORS_MAX; i++)
-        reach += vectors[i].iov_len;
-    reach -= from;
-    if (length > reach)
-        length = reach;
-    piece->count = rpc_vectors_slice(vectors, count, from, length, own);
+    piece->count = rpc_vectors_cut(all->vectors, all->count, from, &length, own);
     piece->vectors = own;
     piece->length = length;
 }

@@ -70,21 +70,12 @@ static void part_cut(struct part *part, const struct transfer *transfer, size_t 
         part->data = transfer->data;
         return;
     }
-    size_t skip = from;
-    int first = 0;
-    while (skip >= transfer->data.vectors[first].iov_len)
-        skip -= transfer->data.vectors[first++].iov_len;
-    size_t reach = 0;
-    for (int i = first; i < transfer->data.count && i < first + RPC_VECTORS_MAX; i++)
-        reach += transfer->data.vectors[i].iov_len;
-    reach -= skip;
-    part->data.length = length < reach ? length : reach;
-    size_t certain = transfer->data.certain > from ? transfer->data.certain - from : 0;
-    part->data.certain = certain < part->data.length ? certain : part->data.length;
-    part->data.count =
-        rpc_vectors_slice(transfer->data.vectors + first, transfer->data.count - first, skip,
-                          part->data.length, part->own_vectors);
+    part->data.count = rpc_vectors_cut(transfer->data.vectors, transfer->data.count, from, &length,
+                                       part->own_vectors);
     part->data.vectors = part->own_vectors;
+    part->data.length = length;
+    size_t certain = transfer->data.certain > from ? transfer->data.certain - from : 0;
+    part->data.certain = certain < length ? certain : length;
 }
 
 static void note_copies(struct nfs_transfer *sum, const struct rpc_call *call)

@@ -139,21 +139,36 @@ int rpc_reply_parse(const uint8_t *message, size_t have, size_t *results)
     }
 }
 
-int rpc_vectors_slice(const struct iovec *vectors, int count, size_t from, size_t length,
-                      struct iovec *slice)
+/* At most `most` vectors. *length becomes what they have of it. */
+static int slice_most(const struct iovec *vectors, int count, size_t from, size_t *length,
+                      struct iovec *slice, int most)
 {
+    size_t left = *length;
     int used = 0;
-    for (int i = 0; i < count && length > 0; i++) {
+    for (int i = 0; i < count && used < most && left > 0; i++) {
         size_t size = vectors[i].iov_len;
         if (from >= size) {
             from -= size;
             continue;
         }
-        size_t take = size - from < length ? size - from : length;
+        size_t take = size - from < left ? size - from : left;
         slice[used].iov_base = (uint8_t *)vectors[i].iov_base + from;
         slice[used++].iov_len = take;
-        length -= take;
+        left -= take;
         from = 0;
     }
+    *length -= left;
     return used;
+}
+
+int rpc_vectors_slice(const struct iovec *vectors, int count, size_t from, size_t length,
+                      struct iovec *slice)
+{
+    return slice_most(vectors, count, from, &length, slice, count);
+}
+
+int rpc_vectors_cut(const struct iovec *vectors, int count, size_t from, size_t *length,
+                    struct iovec slice[RPC_VECTORS_MAX])
+{
+    return slice_most(vectors, count, from, length, slice, RPC_VECTORS_MAX);
 }

@@ -24,5 +24,9 @@ int rpc_reply_parse(const uint8_t *message, size_t have, size_t *results);
  * Returns how many it made. */
 int rpc_vectors_slice(const struct iovec *vectors, int count, size_t from, size_t length,
                       struct iovec *slice);
+/* The same for as many bytes, at most *length, as RPC_VECTORS_MAX vectors have. *length becomes how
+ * many that are. */
+int rpc_vectors_cut(const struct iovec *vectors, int count, size_t from, size_t *length,
+                    struct iovec slice[RPC_VECTORS_MAX]);
 
 #endif
