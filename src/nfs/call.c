@@ -44,8 +44,8 @@ void nfs_call_run(const struct nfs_client *client, struct rpc_call *const *calls
 
 static void count_on_mount(const struct rpc_call *call, uint64_t rtt_ns, bool error)
 {
-    enum directnfs_operation operation = call->procedure == NFS3_PROC_READ    ? DIRECTNFS_READ
-                                         : call->procedure == NFS3_PROC_WRITE ? DIRECTNFS_WRITE
+    enum directnfs_operation operation = call->procedure == NFS_PROC_READ    ? DIRECTNFS_READ
+                                         : call->procedure == NFS_PROC_WRITE ? DIRECTNFS_WRITE
                                                                               : DIRECTNFS_OTHER;
     struct stats_answer answer = {.rtt_ns = rtt_ns, .error = error};
     if (operation != DIRECTNFS_OTHER && !error)

@@ -3,7 +3,6 @@
 #define NFS_CALL_H
 
 #include "nfs/nfs.h"
-#include "nfs/v3/types.h"
 
 /* Counts an answered call and its outcome for the statistics. If the answer was garbage, the log
  * says so. */

@@ -125,6 +125,8 @@ struct nfs_version {
     void (*session_end)(const struct nfs_client *client);
     void (*session_after_fork)(struct nfs_session *session);
     int (*session_renew)(const struct nfs_client *client);
+    /* The longest payload of a call over it, or of a reply; 0: not known yet. */
+    uint32_t (*session_most)(const struct nfs_session *session, bool write);
     /* Sets the session's fence, before the session is made. Returns a flag that becomes true, for
      * good, when this process has lost the fence. */
     const _Atomic bool *(*session_fence)(struct nfs_session *session,

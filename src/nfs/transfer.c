@@ -2,7 +2,6 @@
 #include <errno.h>
 
 #include "nfs/call.h"
-#include "nfs/v4/session.h"
 #include "rpc/message.h"
 
 enum {
@@ -55,7 +54,7 @@ static void part_begin(struct part *part, const struct transfer *transfer)
 static size_t longest_part(const struct nfs_client *client, bool write)
 {
     uint32_t limit = write ? client->write_max : client->read_max;
-    uint32_t most = client->session ? nfs4_session_most(client->session, write) : 0;
+    uint32_t most = client->session ? client->version->session_most(client->session, write) : 0;
     return most > 0 && most < limit ? nfs_transfer_size(most, 0) : limit;
 }
 

@@ -16,6 +16,33 @@
 #define NFS_FH_MAX   128u /* NFS4_FHSIZE; version 3 has up to 64 */
 #define NFS_NAME_MAX 255u /* longest file name that we send, as the kernel's NAME_MAX */
 
+/* The procedures, by the numbers of NFSv3: calls of all versions are counted by these. */
+enum nfs_procedure {
+    NFS_PROC_NULL = 0,
+    NFS_PROC_GETATTR = 1,
+    NFS_PROC_SETATTR = 2,
+    NFS_PROC_LOOKUP = 3,
+    NFS_PROC_ACCESS = 4,
+    NFS_PROC_READLINK = 5,
+    NFS_PROC_READ = 6,
+    NFS_PROC_WRITE = 7,
+    NFS_PROC_CREATE = 8,
+    NFS_PROC_MKDIR = 9,
+    NFS_PROC_SYMLINK = 10,
+    NFS_PROC_MKNOD = 11,
+    NFS_PROC_REMOVE = 12,
+    NFS_PROC_RMDIR = 13,
+    NFS_PROC_RENAME = 14,
+    NFS_PROC_LINK = 15,
+    NFS_PROC_READDIR = 16,
+    NFS_PROC_READDIRPLUS = 17,
+    NFS_PROC_FSSTAT = 18,
+    NFS_PROC_FSINFO = 19,
+    NFS_PROC_PATHCONF = 20,
+    NFS_PROC_COMMIT = 21,
+    NFS_PROC_COUNT = 22,
+};
+
 /* ftype3, and the first values of nfs_ftype4 */
 enum nfs_type {
     NFS_REG = 1,

@@ -105,7 +105,7 @@ bool restarts;
 void lose_power(void)
 {
     if (restarts)
-        atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 3);
+        atomic_store(&scene.control->power_after[NFS_PROC_WRITE], 3);
 }
 
 void writes_and_lives(void)

@@ -3,5 +3,5 @@
 
 unsigned writes(void)
 {
-    return server_calls(NFS3_PROC_WRITE);
+    return server_calls(NFS_PROC_WRITE);
 }

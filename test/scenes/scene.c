@@ -17,18 +17,18 @@ void server_do(enum file_server_command command)
     CHECK(read(scene.commands, &byte, 1) == 1);
 }
 
-unsigned server_calls(enum nfs3_proc procedure)
+unsigned server_calls(enum nfs_procedure procedure)
 {
     return atomic_load(&scene.control->calls[procedure]);
 }
 
-void server_fail(enum nfs3_proc procedure, unsigned count, uint32_t status)
+void server_fail(enum nfs_procedure procedure, unsigned count, uint32_t status)
 {
     atomic_store(&scene.control->fail_status[procedure], status);
     atomic_store(&scene.control->fail_count[procedure], count);
 }
 
-void server_hold(enum nfs3_proc procedure)
+void server_hold(enum nfs_procedure procedure)
 {
     atomic_fetch_or(&scene.control->hold, 1u << procedure);
 }
@@ -198,7 +198,7 @@ void scene_kill(pid_t pid)
 
 void scene_start_behind(void (*first)(void), void (*second)(void), pid_t started[2])
 {
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     started[0] = scene_start(first);
     step_wait(0);
     server_wait_held(1);

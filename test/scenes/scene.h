@@ -74,9 +74,9 @@ extern struct scene scene;
 /* ---- the server ---- */
 
 void server_do(enum file_server_command command);
-unsigned server_calls(enum nfs3_proc procedure);
-void server_fail(enum nfs3_proc procedure, unsigned count, uint32_t status);
-void server_hold(enum nfs3_proc procedure);
+unsigned server_calls(enum nfs_procedure procedure);
+void server_fail(enum nfs_procedure procedure, unsigned count, uint32_t status);
+void server_hold(enum nfs_procedure procedure);
 void server_release(void);
 void server_wait_held(unsigned count);
 

@@ -7,7 +7,7 @@ void file_server_lookup(struct xdr_reader *r, struct xdr_writer *w)
     struct nfs3_lookup_res res = {0};
     nfs3_lookup_args_get(r, &args);
     struct file_server_node *directory =
-                                file_server_of_call(NFS3_PROC_LOOKUP, &args.dir, &res.status),
+                                file_server_of_call(NFS_PROC_LOOKUP, &args.dir, &res.status),
                             *node = NULL;
     if (res.status == NFS3_OK) {
         int fd = openat(directory->fd, args.name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -31,7 +31,7 @@ void file_server_read(struct xdr_reader *r, struct xdr_writer *w, uint8_t **payl
     struct nfs3_read_args args;
     struct nfs3_read_res res = {0};
     nfs3_read_args_get(r, &args);
-    struct file_server_node *node = file_server_of_call(NFS3_PROC_READ, &args.fh, &res.status);
+    struct file_server_node *node = file_server_of_call(NFS_PROC_READ, &args.fh, &res.status);
     if (args.count > atomic_load(&control->longest_read))
         atomic_store(&control->longest_read, args.count);
     if (res.status == NFS3_OK && args.count > atomic_load(&control->rtmax))
@@ -72,7 +72,7 @@ void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
     struct nfs3_write_res res = {0};
     nfs3_write_args_get(r, &args);
     const uint8_t *data = xdr_get_fixed(r, args.count);
-    struct file_server_node *node = file_server_of_call(NFS3_PROC_WRITE, &args.fh, &res.status);
+    struct file_server_node *node = file_server_of_call(NFS_PROC_WRITE, &args.fh, &res.status);
     if (r->bad || args.count > atomic_load(&control->wtmax))
         res.status = NFS3ERR_INVAL;
     if (args.count > atomic_load(&control->longest_write))
@@ -123,7 +123,7 @@ void file_server_commit_call(struct xdr_reader *r, struct xdr_writer *w)
     struct nfs3_commit_args args;
     struct nfs3_commit_res res = {0};
     nfs3_commit_args_get(r, &args);
-    struct file_server_node *node = file_server_of_call(NFS3_PROC_COMMIT, &args.fh, &res.status);
+    struct file_server_node *node = file_server_of_call(NFS_PROC_COMMIT, &args.fh, &res.status);
     if (res.status == NFS3_OK) {
         file_server_commit(node);
         res.verifier = atomic_load(&file_store.control->verifier);
@@ -137,7 +137,7 @@ void file_server_setattr(struct xdr_reader *r, struct xdr_writer *w)
     struct nfs3_setattr_args args;
     struct nfs3_setattr_res res = {0};
     nfs3_setattr_args_get(r, &args);
-    struct file_server_node *node = file_server_of_call(NFS3_PROC_SETATTR, &args.fh, &res.status);
+    struct file_server_node *node = file_server_of_call(NFS_PROC_SETATTR, &args.fh, &res.status);
     if (res.status == NFS3_OK && args.attr.set_size) {
         if (ftruncate(node->fd, (off_t)args.attr.size) != 0)
             res.status = NFS3ERR_IO;
@@ -152,17 +152,17 @@ void file_server_ask(unsigned procedure, struct xdr_reader *r, struct xdr_writer
     struct file_control *control = file_store.control;
     struct nfs3_access_args args = {0};
     uint32_t status;
-    if (procedure == NFS3_PROC_ACCESS)
+    if (procedure == NFS_PROC_ACCESS)
         nfs3_access_args_get(r, &args);
     else
         nfs3_fh_args_get(r, (struct nfs3_fh_args *)&args);
     struct file_server_node *node = file_server_of_call(procedure, &args.fh, &status);
-    if (procedure == NFS3_PROC_GETATTR) {
+    if (procedure == NFS_PROC_GETATTR) {
         struct nfs3_getattr_res res = {.status = status};
         if (status == NFS3_OK)
             file_server_attr(node, &res.attr);
         nfs3_getattr_res_put(w, &res);
-    } else if (procedure == NFS3_PROC_ACCESS) {
+    } else if (procedure == NFS_PROC_ACCESS) {
         struct nfs3_access_res res = {.status = status,
                                       .access = args.access & atomic_load(&control->access)};
         file_server_post(node, &res.attr);

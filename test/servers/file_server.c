@@ -119,7 +119,7 @@ static void file_server_execute(struct file_server_connection *connection, const
     for (int i = 0; i < 4; i++)
         xdr_put_u32(&w, 0);
     unsigned delay = atomic_load(&file_store.control->delay_ms);
-    if (program == NFS_PROGRAM && procedure == NFS3_PROC_COMMIT)
+    if (program == NFS_PROGRAM && procedure == NFS_PROC_COMMIT)
         delay += atomic_load(&file_store.control->commit_delay_ms);
     if (delay)
         usleep(delay * 1000);
@@ -127,20 +127,20 @@ static void file_server_execute(struct file_server_connection *connection, const
         file_server_look(connection->fd, head.credential, head.credential_length);
     if (program != NFS_PROGRAM)
         file_server_mount(procedure, &r, &w);
-    else if (procedure == NFS3_PROC_LOOKUP)
+    else if (procedure == NFS_PROC_LOOKUP)
         file_server_lookup(&r, &w);
-    else if (procedure == NFS3_PROC_READ)
+    else if (procedure == NFS_PROC_READ)
         file_server_read(&r, &w, &payload, &payload_length);
-    else if (procedure == NFS3_PROC_WRITE)
+    else if (procedure == NFS_PROC_WRITE)
         file_server_write(&r, &w);
-    else if (procedure == NFS3_PROC_COMMIT)
+    else if (procedure == NFS_PROC_COMMIT)
         file_server_commit_call(&r, &w);
-    else if (procedure == NFS3_PROC_SETATTR)
+    else if (procedure == NFS_PROC_SETATTR)
         file_server_setattr(&r, &w);
-    else if (procedure == NFS3_PROC_GETATTR || procedure == NFS3_PROC_ACCESS ||
-             procedure == NFS3_PROC_FSINFO)
+    else if (procedure == NFS_PROC_GETATTR || procedure == NFS_PROC_ACCESS ||
+             procedure == NFS_PROC_FSINFO)
         file_server_ask(procedure, &r, &w);
-    else if (procedure != NFS3_PROC_NULL)
+    else if (procedure != NFS_PROC_NULL)
         abort();
     size_t size = (size_t)(w.p - reply),
            padded = payload_length + xdr_pad((uint32_t)payload_length);

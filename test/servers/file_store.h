@@ -46,16 +46,16 @@ enum file_server_lie {
 /* What tests set and read; shared memory of all processes of a test. */
 struct file_control {
     in_port_t port;
-    _Atomic unsigned calls[NFS3_PROC_COUNT]; /* executed */
+    _Atomic unsigned calls[NFS_PROC_COUNT]; /* executed */
     _Atomic unsigned writes[3];              /* by stable_how */
     _Atomic unsigned longest_read, longest_write;
     /* For the next `fail_count` calls. */
-    _Atomic unsigned fail_count[NFS3_PROC_COUNT];
-    _Atomic uint32_t fail_status[NFS3_PROC_COUNT];
+    _Atomic unsigned fail_count[NFS_PROC_COUNT];
+    _Atomic uint32_t fail_status[NFS_PROC_COUNT];
     /* After that many calls more (1: the next): executed, but the connection breaks. */
-    _Atomic unsigned drop_after[NFS3_PROC_COUNT];
+    _Atomic unsigned drop_after[NFS_PROC_COUNT];
     /* Likewise: executed, then power fails. */
-    _Atomic unsigned power_after[NFS3_PROC_COUNT];
+    _Atomic unsigned power_after[NFS_PROC_COUNT];
     _Atomic bool power_often; /* and after each second call of that kind from then on */
     _Atomic uint32_t short_read, short_write; /* bytes of a reply at most; 0: no limit */
     _Atomic unsigned lie;                     /* enum file_server_lie */

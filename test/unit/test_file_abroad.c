@@ -147,7 +147,7 @@ static void closes(int fd)
 ABROAD_TEST(a_child_fails_while_its_parent_cannot_send, BEHIND)
 {
     int fd = engine_adopt("f", O_RDWR);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     engine_put(fd, BYTES, 0, 2);
     go_abroad();
     run_child(closes, fd);
@@ -203,7 +203,7 @@ ABROAD_TEST(a_thread_at_home_is_told_its_own_errors, NOW)
     struct file_open *open = engine_begin(fd);
     atomic_store(&open->inode->mount->server->net->abroad, true);
     engine_end(open);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_NOSPC);
     CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -ENOSPC);
     CHECK(file_is_managed(fd));
 }
@@ -286,7 +286,7 @@ ABROAD_TEST(an_append_that_was_sent_is_not_made_once_more_by_the_kernel, NOW)
     char byte = 0;
     int fd = engine_adopt("f", O_WRONLY | O_APPEND | O_DSYNC);
     go_abroad();
-    atomic_store(&scene.control->drop_after[NFS3_PROC_WRITE], 1);
+    atomic_store(&scene.control->drop_after[NFS_PROC_WRITE], 1);
     CHECK_EQUAL(engine_write(fd, &byte, 1, 0), -EIO);
     CHECK(!file_is_managed(fd));
     CHECK_EQUAL(disk_size("f"), BYTES + 1);
@@ -338,7 +338,7 @@ static void is_given_it(int unused)
 ABROAD_TEST(what_a_descriptor_that_came_writes_is_not_written_over, BEHIND)
 {
     int fd = engine_adopt("f", O_RDWR);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     engine_put(fd, BYTES, 0, 2);
     server_wait_held(1);
     engine_put(fd, BYTES, BYTES, 2); /* while the sender waits for an answer */
@@ -492,7 +492,7 @@ ABROAD_TEST(a_demotion_is_undone_in_one, NOW)
 ABROAD_TEST(a_request_in_flight_is_left_to_the_kernel_too, NOW)
 {
     int fd = lane_open(DISK);
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, 0);
     submit(0, 1);
     server_wait_held(1);

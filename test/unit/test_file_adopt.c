@@ -39,9 +39,9 @@ static void rename_file(const char *from, const char *to)
 static void served(const char *name, unsigned version)
 {
     int fd = engine_adopt(name, O_RDONLY);
-    unsigned before = server_calls(NFS3_PROC_READ);
+    unsigned before = server_calls(NFS_PROC_READ);
     engine_expect(fd, SIZE, 0, version);
-    CHECK(server_calls(NFS3_PROC_READ) > before);
+    CHECK(server_calls(NFS_PROC_READ) > before);
     CHECK_EQUAL(engine_close(fd), 0);
 }
 
@@ -78,7 +78,7 @@ ENGINE_TEST(what_is_no_regular_file_of_a_mount_is_not_adopted)
     snprintf(path, sizeof(path), "%s/exporter/f", scene.top);
     fd = engine_open(path, O_RDWR | O_CREAT);
     CHECK(!file_is_managed(fd));
-    CHECK_EQUAL(server_calls(NFS3_PROC_LOOKUP), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_LOOKUP), 0);
 }
 
 ENGINE_TEST(another_file_number)
@@ -195,11 +195,11 @@ ENGINE_TEST(directories_are_looked_up_once)
     disk_make("a/b/c/g", SIZE, 2);
     disk_make("a/b/h", SIZE, 3);
     served("a/b/c/f", 1);
-    CHECK_EQUAL(server_calls(NFS3_PROC_LOOKUP), 4);
+    CHECK_EQUAL(server_calls(NFS_PROC_LOOKUP), 4);
     served("a/b/c/g", 2);
-    CHECK_EQUAL(server_calls(NFS3_PROC_LOOKUP), 5);
+    CHECK_EQUAL(server_calls(NFS_PROC_LOOKUP), 5);
     served("a/b/h", 3);
-    CHECK_EQUAL(server_calls(NFS3_PROC_LOOKUP), 6);
+    CHECK_EQUAL(server_calls(NFS_PROC_LOOKUP), 6);
 }
 
 ENGINE_TEST(renamed_directories)
@@ -298,11 +298,11 @@ SCENE_TEST(a_mount_that_is_named_by_a_symbolic_link)
 static void serves_both(void)
 {
     served("f", 1);
-    CHECK_EQUAL(server_calls(NFS3_PROC_LOOKUP), 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_LOOKUP), 1);
     served("inner/f", 2);
-    CHECK_EQUAL(server_calls(NFS3_PROC_LOOKUP), 2); /* from the inner root: no LOOKUP of `inner` */
+    CHECK_EQUAL(server_calls(NFS_PROC_LOOKUP), 2); /* from the inner root: no LOOKUP of `inner` */
     served("inner_not/f", 3);
-    CHECK_EQUAL(server_calls(NFS3_PROC_LOOKUP), 4);
+    CHECK_EQUAL(server_calls(NFS_PROC_LOOKUP), 4);
 }
 
 SCENE_TEST(the_deepest_of_nested_mounts_wins)
@@ -340,7 +340,7 @@ ENGINE_TEST(demotion_reports_what_is_lost)
     int fd = engine_adopt("f", O_RDWR);
     engine_put(fd, SIZE, 100, 2);
     server_do(FILE_SERVER_LOSE_POWER);
-    server_fail(NFS3_PROC_WRITE, 1000, NFS3ERR_IO);
+    server_fail(NFS_PROC_WRITE, 1000, NFS3ERR_IO);
     CHECK_EQUAL(engine_demote(fd), -EIO);
     CHECK(!file_is_managed(fd));
 }

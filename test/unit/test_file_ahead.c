@@ -26,7 +26,7 @@ AHEAD_TEST(a_file_is_read_in_few_calls)
     engine_close(fd);
     if (!in_time(begun_ns))
         return;
-    CHECK(server_calls(NFS3_PROC_READ) < 20); /* and nothing twice */
+    CHECK(server_calls(NFS_PROC_READ) < 20); /* and nothing twice */
     CHECK(stats_get(&stats_own->counters.read_bytes) <= SIZE + MINDED * BLOCK);
     CHECK(stats_get(&stats_own->counters.read_ahead_used) >= SIZE - (1 + MINDED) * BLOCK);
 }
@@ -74,7 +74,7 @@ AHEAD_TEST(the_second_read_is_a_call_of_its_own)
     int fd = engine_adopt("f", O_RDONLY);
     expect_blocks(fd, 0, 2, 1);
     expect_blocks(fd, 100, 1, 1);
-    CHECK(server_calls(NFS3_PROC_READ) <= 4);
+    CHECK(server_calls(NFS_PROC_READ) <= 4);
     CHECK(atomic_load(&scene.control->longest_read) < 64 << 10);
 }
 
@@ -92,7 +92,7 @@ AHEAD_TEST(several_sequences_of_one_open_file)
         if (i % 4 == 0)
             expect_blocks(fd, i * 37 % (LONG_SIZE / BLOCK), 1, 1); /* and something in between */
     }
-    CHECK(server_calls(NFS3_PROC_READ) < LONG_SIZE / BLOCK / 4 || !in_time(begun_ns));
+    CHECK(server_calls(NFS_PROC_READ) < LONG_SIZE / BLOCK / 4 || !in_time(begun_ns));
 }
 
 AHEAD_TEST(a_small_file_is_fetched_as_a_whole_by_its_first_read)
@@ -101,11 +101,11 @@ AHEAD_TEST(a_small_file_is_fetched_as_a_whole_by_its_first_read)
     int fd = engine_adopt("f", O_RDONLY);
     uint64_t begun_ns = sys_now_ns();
     expect_blocks(fd, 0, 5, 1);
-    CHECK(server_calls(NFS3_PROC_READ) == 1 || !in_time(begun_ns));
+    CHECK(server_calls(NFS_PROC_READ) == 1 || !in_time(begun_ns));
     char last[BLOCK];
     CHECK_EQUAL(engine_read(fd, last, 100, 5 * BLOCK), 100);
     CHECK(data_is((uint8_t *)last, 100, 5 * BLOCK, 1));
-    CHECK(server_calls(NFS3_PROC_READ) == 1 || !in_time(begun_ns));
+    CHECK(server_calls(NFS_PROC_READ) == 1 || !in_time(begun_ns));
 }
 
 /* ---- reads here and there ---- */
@@ -118,7 +118,7 @@ AHEAD_TEST(reads_far_from_one_another_fetch_no_more)
     int fd = engine_adopt("f", O_RDONLY);
     for (unsigned i = 1; i < BLOCKS; i += IN_UNIT / 2)
         expect_blocks(fd, i, 1, 1);
-    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 2 * SIZE / UNIT);
+    CHECK_EQUAL(server_calls(NFS_PROC_READ), 2 * SIZE / UNIT);
     CHECK_EQUAL(stats_get(&stats_own->counters.read_ahead_bytes), 0);
 }
 
@@ -131,7 +131,7 @@ AHEAD_TEST(what_is_strided_is_hardly_read_ahead)
     for (unsigned i = 1; i < BLOCKS; i += IN_UNIT)
         for (unsigned j = 0; j < 6; j += 2)
             expect_blocks(fd, i + j, 1, 1);
-    CHECK(server_calls(NFS3_PROC_READ) <= 3 * SIZE / UNIT);
+    CHECK(server_calls(NFS_PROC_READ) <= 3 * SIZE / UNIT);
     CHECK(stats_get(&stats_own->counters.read_ahead_bytes) > 0);
     CHECK(stats_get(&stats_own->counters.read_ahead_bytes) <= UNPROVEN * UNIT);
 }
@@ -145,7 +145,7 @@ AHEAD_TEST(reads_near_one_another_fetch_what_is_between)
         expect_blocks(fd, i * 37 % BLOCKS, 1, 1);
     for (unsigned i = BLOCKS; i-- > 0;)
         expect_blocks(fd, i, 1, 1);
-    CHECK(server_calls(NFS3_PROC_READ) < BLOCKS / 2 || !in_time(begun_ns));
+    CHECK(server_calls(NFS_PROC_READ) < BLOCKS / 2 || !in_time(begun_ns));
     CHECK(stats_get(&stats_own->counters.read_ahead_used) <=
           stats_get(&stats_own->counters.read_ahead_bytes));
 }
@@ -188,7 +188,7 @@ AHEAD_TEST(a_file_of_one_read_costs_one)
     CHECK_EQUAL(engine_read(fd, data, sizeof(data), BLOCK), 0);
     CHECK_EQUAL(engine_read(fd, data, 1, SIZE), 0);
     if (in_time(begun_ns))
-        CHECK_EQUAL(server_calls(NFS3_PROC_READ), 1);
+        CHECK_EQUAL(server_calls(NFS_PROC_READ), 1);
 }
 
 static void reads_one_by_one(int flags)
@@ -226,7 +226,7 @@ AHEAD_TEST(memory_is_bounded)
     enum { LONG = 4 * 2 - 1, SHORT = 16 }; /* READs of 1 MiB, and of 64 KiB in what is left */
     disk_make("f", SIZE, 1);
     int fds[6];
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     for (unsigned i = 0; i < 6; i++) {
         fds[i] = engine_adopt("f", O_RDONLY);
         advise(fds[i], 0, SIZE, POSIX_FADV_WILLNEED);
@@ -274,7 +274,7 @@ AHEAD_TEST(an_error_ahead_is_nobody_s)
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
     expect_blocks(fd, 0, 1, 1);
-    server_fail(NFS3_PROC_READ, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_READ, 1, NFS3ERR_IO);
     expect_blocks(fd, 1, BLOCKS - 1, 1);
 }
 
@@ -284,7 +284,7 @@ AHEAD_TEST(connections_break)
     int fd = engine_adopt("f", O_RDONLY);
     for (unsigned i = 0; i < BLOCKS; i++) {
         if (i % 20 == 5)
-            atomic_store(&scene.control->drop_after[NFS3_PROC_READ], 1);
+            atomic_store(&scene.control->drop_after[NFS_PROC_READ], 1);
         expect_blocks(fd, i, 1, 1);
     }
 }
@@ -324,7 +324,7 @@ static void times_out_once(void)
     int fd = engine_adopt("f", O_RDONLY);
     char data[BLOCK];
     expect_blocks(fd, 1, 1, 1);
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     CHECK_EQUAL(engine_read(fd, data, BLOCK, 2 * BLOCK), -ETIMEDOUT);
     /* Its own, and what is ahead: neither is sent again when the time is over. */
     CHECK_EQUAL(atomic_load(&scene.control->held), 2);
@@ -346,7 +346,7 @@ static int begun_without_answers(void)
 {
     int fd = engine_adopt("f", O_RDWR);
     expect_blocks(fd, 0, 8, 1);
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     advise(fd, SIZE / 2, SIZE / 4, POSIX_FADV_WILLNEED);
     server_wait_held(1);
     return fd;
@@ -481,12 +481,12 @@ AHEAD_TEST(what_is_announced_is_fetched)
     for (unsigned i = 0; i < 8; i++)
         expect_blocks(fd, i * 29 % BLOCKS, 1, 1);
     uint64_t used = stats_get(&stats_own->counters.read_ahead_used);
-    CHECK(server_calls(NFS3_PROC_READ) <= 8 + MINDED || !in_time(begun_ns));
+    CHECK(server_calls(NFS_PROC_READ) <= 8 + MINDED || !in_time(begun_ns));
     CHECK(used >= (8 - MINDED) * BLOCK || !in_time(begun_ns));
     advise(fd, SIZE - BLOCK, 100 * BLOCK, POSIX_FADV_WILLNEED);
     advise(fd, SIZE, 0, POSIX_FADV_WILLNEED);
     expect_blocks(fd, BLOCKS - 1, 1, 1);
-    CHECK(server_calls(NFS3_PROC_READ) <= 9 + MINDED || !in_time(begun_ns));
+    CHECK(server_calls(NFS_PROC_READ) <= 9 + MINDED || !in_time(begun_ns));
 }
 
 AHEAD_TEST(what_is_announced_as_random_is_not_fetched)
@@ -495,11 +495,11 @@ AHEAD_TEST(what_is_announced_as_random_is_not_fetched)
     int fd = engine_adopt("f", O_RDONLY);
     advise(fd, 0, 0, POSIX_FADV_RANDOM);
     expect_blocks(fd, 0, 16, 1);
-    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 16);
+    CHECK_EQUAL(server_calls(NFS_PROC_READ), 16);
     advise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     uint64_t begun_ns = sys_now_ns();
     expect_blocks(fd, 16, 64, 1);
-    CHECK(server_calls(NFS3_PROC_READ) < 40 || !in_time(begun_ns));
+    CHECK(server_calls(NFS_PROC_READ) < 40 || !in_time(begun_ns));
 }
 
 AHEAD_TEST(what_is_not_needed_is_forgotten)

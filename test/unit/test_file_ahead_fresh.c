@@ -50,7 +50,7 @@ SCENE_TEST(what_was_in_flight_when_more_was_fetched_is_read)
 {
     scene_configure(AHEAD);
     disk_make("f", SIZE, 1);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     pid_t writer = scene_start(writes_block_60);
     server_wait_held(1);
     pid_t reader = scene_start(reads_after_a_slow_write);
@@ -236,10 +236,10 @@ AHEAD_TEST(the_first_read_after_a_lock_tells_the_attributes)
     fd_locked(open);
     engine_end(open);
     expect_blocks(fd, 7, 1, 1);
-    uint64_t asked = server_calls(NFS3_PROC_GETATTR), begun_ns = sys_now_ns();
+    uint64_t asked = server_calls(NFS_PROC_GETATTR), begun_ns = sys_now_ns();
     CHECK_EQUAL(engine_size(fd), SIZE);
     if (in_time(begun_ns))
-        CHECK_EQUAL(server_calls(NFS3_PROC_GETATTR), asked);
+        CHECK_EQUAL(server_calls(NFS_PROC_GETATTR), asked);
 }
 
 static void reads_what_another_host_wrote(void)
@@ -373,8 +373,8 @@ SCENE_TEST(a_read_is_not_half_of_a_write_of_this_host)
 {
     scene_configure(AHEAD " write_behind_max = 16777216;");
     disk_make("f", SIZE, 1);
-    server_hold(NFS3_PROC_READ);
-    server_hold(NFS3_PROC_WRITE); /* else the server may have all of it by then */
+    server_hold(NFS_PROC_READ);
+    server_hold(NFS_PROC_WRITE); /* else the server may have all of it by then */
     pid_t reader = scene_start(reads_block_60);
     server_wait_held(1);
     pid_t writer = scene_start(writes_block_60);

@@ -45,7 +45,7 @@ static int write_without_waiting(void)
 {
     pthread_t thread;
     int fd = lane_open(DISK);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     CHECK_EQUAL(pthread_create(&thread, NULL, releases_later, NULL), 0);
     CHECK_EQUAL(pthread_detach(thread), 0);
     start_no_threads();

@@ -16,7 +16,7 @@ ENGINE_TEST(appending_is_served)
     append_there(fd, 3, 150, 3);
     CHECK_EQUAL(engine_size(fd), 153);
     CHECK_EQUAL(disk_size("f"), 153);
-    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), 2);
+    CHECK_EQUAL(server_calls(NFS_PROC_WRITE), 2);
     disk_expect("f", 100, 0, 1);
     disk_expect("f", 50, 100, 2);
     disk_expect("f", 3, 150, 3);
@@ -299,7 +299,7 @@ ENGINE_TEST(what_failed_leaves_no_hole)
 {
     disk_make("f", 100, 1);
     int fd = engine_adopt("f", O_RDWR | O_APPEND);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_IO);
     CHECK_EQUAL(engine_append(fd, "lost", 4), -EIO);
     append_there(fd, 50, 100, 2);
     CHECK_EQUAL(engine_size(fd), 150);
@@ -312,7 +312,7 @@ ENGINE_TEST(what_failed_leaves_nothing_behind_it)
     disk_make("f", 100, 1);
     atomic_store(&scene.control->wtmax, 65536);
     int fd = engine_adopt("f", O_RDWR | O_APPEND);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_IO);
     CHECK_EQUAL(engine_append(fd, data, sizeof(data)), -EIO);
     append_there(fd, 50, 100, 2);
     CHECK_EQUAL(engine_size(fd), 150);
@@ -355,10 +355,10 @@ ENGINE_TEST(the_size_is_known_as_long_as_actimeo_says)
     disk_make("f", 100, 1);
     int fd = engine_adopt("f", O_RDWR | O_APPEND);
     append_there(fd, 50, 100, 2);
-    unsigned asked = server_calls(NFS3_PROC_GETATTR);
+    unsigned asked = server_calls(NFS_PROC_GETATTR);
     for (int i = 0; i < 10; i++)
         append_there(fd, 50, 150 + i * 50, 2);
-    CHECK(server_calls(NFS3_PROC_GETATTR) <= asked + 1);
+    CHECK(server_calls(NFS_PROC_GETATTR) <= asked + 1);
 }
 
 /* ---- asynchronous ---- */

@@ -76,7 +76,7 @@ SCENE_TEST(room_is_made_in_the_middle_of_a_long_write)
 {
     scene_configure("uncommitted_max = 16777216;");
     disk_make("f", 100, 1);
-    atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 5);
+    atomic_store(&scene.control->power_after[NFS_PROC_WRITE], 5);
     scene_run(appends_more_than_the_ledger_holds);
     disk_expect("f", 40 << 20, 100, 2);
 }
@@ -101,7 +101,7 @@ static void one_is_killed(bool executed)
 {
     scene_configure("failover_hold = 4; actimeo = 100;"); /* the other one begins within it */
     disk_make("f", 100, 1);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     pid_t one = scene_start(appends_once);
     step_wait(0);
     server_wait_held(1);

@@ -41,9 +41,9 @@ static void submit_later(int fd, unsigned count)
 ENGINE_TEST(kept_requests_are_carried_out_though_nobody_comes)
 {
     int fd = lane_open_written();
-    unsigned before = server_calls(NFS3_PROC_WRITE);
+    unsigned before = server_calls(NFS_PROC_WRITE);
     submit_later(fd, 16);
-    while (server_calls(NFS3_PROC_WRITE) < before + 16)
+    while (server_calls(NFS_PROC_WRITE) < before + 16)
         usleep(100);
     wait_for_jobs(0, 16);
     CHECK_EQUAL(engine_fsync(fd), 0);
@@ -130,8 +130,8 @@ ENGINE_TEST(short_replies_are_continued)
 ENGINE_TEST(jukebox_is_waited_out)
 {
     int fd = lane_open(DISK);
-    server_fail(NFS3_PROC_WRITE, 3, NFS3ERR_JUKEBOX);
-    server_fail(NFS3_PROC_READ, 3, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_WRITE, 3, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_READ, 3, NFS3ERR_JUKEBOX);
     for (unsigned i = 0; i < 4; i++) {
         job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2);
         job_prepare(&jobs[4 + i], ASYNC_READ, fd, BLOCK, (10 + i) * BLOCK);
@@ -148,8 +148,8 @@ ENGINE_TEST(jukebox_is_waited_out)
 ENGINE_TEST(errors_reach_their_request)
 {
     int fd = lane_open(DISK);
-    server_fail(NFS3_PROC_WRITE, 1000, NFS3ERR_NOSPC);
-    server_fail(NFS3_PROC_READ, 1000, NFS3ERR_IO);
+    server_fail(NFS_PROC_WRITE, 1000, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_READ, 1000, NFS3ERR_IO);
     job_write(&jobs[0], fd, BLOCK, 0, 2);
     job_prepare(&jobs[1], ASYNC_READ, fd, BLOCK, BLOCK);
     submit(0, 2);
@@ -284,7 +284,7 @@ ENGINE_TEST(a_truncation_waits_for_writes_in_flight)
 ENGINE_TEST(a_deadline_ends_the_wait)
 {
     int fd = lane_open(DISK);
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, 0);
     submit(0, 1);
     uint64_t begin = sys_now_ns();
@@ -348,7 +348,7 @@ ENGINE_TEST(waiting_for_what_another_thread_carries_out_is_not_spinning)
     unsigned looks = 0;
     int fd = lane_open(DISK);
     engine_put(fd, BLOCK, 0, 1);
-    server_hold(NFS3_PROC_COMMIT);
+    server_hold(NFS_PROC_COMMIT);
     job_prepare(&jobs[0], ASYNC_SYNC, fd, 0, 0);
     CHECK_EQUAL(pthread_create(&thread, NULL, submits_a_sync, NULL), 0);
     server_wait_held(1);
@@ -368,7 +368,7 @@ ENGINE_TEST(attendants_settle_what_nobody_waits_for)
     sys_critical_enter();
     async_lane_attend(lane);
     sys_critical_leave();
-    server_fail(NFS3_PROC_READ, 1, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_READ, 1, NFS3ERR_JUKEBOX);
     for (unsigned round = 0; round < 20; round++) {
         for (unsigned i = 0; i < 16; i++)
             job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, i * BLOCK);
@@ -494,8 +494,8 @@ static unsigned reconnects(void)
 static void wait_for_proof(void)
 {
     int fd = lane_open(DISK);
-    server_hold(NFS3_PROC_READ);
-    server_hold(NFS3_PROC_GETATTR);
+    server_hold(NFS_PROC_READ);
+    server_hold(NFS_PROC_GETATTR);
     for (unsigned i = 0; i < 2; i++) /* one path is not enough: the other one is asked who it is */
         job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, (off_t)i * BLOCK);
     submit(0, 2);
@@ -523,7 +523,7 @@ SCENE_TEST(a_probe_that_is_not_answered_breaks_no_connection)
 static void write_through(struct job *job, int fd)
 {
     engine_put(fd, 16 * BLOCK, 0, 1);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     job_write(job, engine_adopt("f", O_RDWR | O_DSYNC), BLOCK, 100 * BLOCK, 2);
     submit(0, 1);
     server_wait_held(1);

@@ -149,7 +149,7 @@ ENGINE_TEST(writes_of_a_file_that_was_moved_to_the_kernels_world_are_the_kernels
         CHECK_EQUAL(jobs[i].result, FILE_KERNEL);
     }
     CHECK(!file_is_managed(fd));
-    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_WRITE), 0);
 }
 
 int main(void)

@@ -99,9 +99,9 @@ ENGINE_TEST(random_requests)
 static void power_losses(unsigned round)
 {
     if (round % 50 == 49)
-        atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 1 + round % 7);
+        atomic_store(&scene.control->power_after[NFS_PROC_WRITE], 1 + round % 7);
     if (round % 60 == 59)
-        atomic_store(&scene.control->power_after[NFS3_PROC_READ], 1 + round % 5);
+        atomic_store(&scene.control->power_after[NFS_PROC_READ], 1 + round % 5);
 }
 
 ENGINE_TEST(random_requests_with_power_losses)
@@ -112,7 +112,7 @@ ENGINE_TEST(random_requests_with_power_losses)
 static void resets(unsigned round)
 {
     if (round % 20 == 19)
-        atomic_store(&scene.control->drop_after[round % 40 > 20 ? NFS3_PROC_WRITE : NFS3_PROC_READ],
+        atomic_store(&scene.control->drop_after[round % 40 > 20 ? NFS_PROC_WRITE : NFS_PROC_READ],
                      1 + round % 7);
     if (round % 70 == 69)
         server_do(FILE_SERVER_RESET);
@@ -128,9 +128,9 @@ static void short_replies(unsigned round)
     atomic_store(&scene.control->short_read, round % 3 ? 0 : 1500);
     atomic_store(&scene.control->short_write, round % 5 ? 0 : 2500);
     if (round % 100 == 99)
-        server_fail(round % 200 == 99 ? NFS3_PROC_WRITE : NFS3_PROC_READ, 2, NFS3ERR_JUKEBOX);
+        server_fail(round % 200 == 99 ? NFS_PROC_WRITE : NFS_PROC_READ, 2, NFS3ERR_JUKEBOX);
     if (round % 90 == 89)
-        atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 1 + round % 7);
+        atomic_store(&scene.control->power_after[NFS_PROC_WRITE], 1 + round % 7);
     if (round % 40 == 39) {
         sys_critical_enter();
         async_attend_all();
@@ -232,7 +232,7 @@ ENGINE_TEST(a_troubled_write_of_a_thread_that_does_not_come_back)
 {
     pthread_t thread;
     int fd = lane_open(DISK);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_JUKEBOX);
     job_write(&jobs[0], fd, BLOCK, 0, 1);
     submit(0, 1);
     CHECK_EQUAL(pthread_create(&thread, NULL, writes_over_it, &fd), 0);
@@ -247,7 +247,7 @@ ENGINE_TEST(a_troubled_write_of_a_thread_that_does_not_come_back)
 ENGINE_TEST(a_truncation_that_waits_for_a_troubled_write)
 {
     int fd = lane_open(0);
-    server_fail(NFS3_PROC_WRITE, 2, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_WRITE, 2, NFS3ERR_JUKEBOX);
     job_write(&jobs[0], fd, BLOCK, BLOCK, 2);
     job_write(&jobs[1], fd, BLOCK, 3 * BLOCK, 2);
     submit(0, 2);

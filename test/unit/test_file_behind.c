@@ -32,7 +32,7 @@ BEHIND_TEST(neighbouring_writes_are_one_call_and_stable)
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(writes(), 1);
     CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 1);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", 16 * PAGE_BYTES, 0, 1);
 }
@@ -42,7 +42,7 @@ BEHIND_TEST(what_comes_while_others_are_sent_is_not_sent_piece_by_piece)
 {
     int fd = engine_adopt("f", O_RDWR);
     struct file_open *open = engine_begin(fd);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     put_blocks(fd, 0, 1, 1);
     durable_write_out(open, 0, 0, false);
     server_wait_held(1);
@@ -140,13 +140,13 @@ BEHIND_TEST(a_close_of_a_file_that_was_written_leaves_nothing_dirty)
 BEHIND_TEST(it_is_read_back_without_a_call)
 {
     int fd = engine_adopt("f", O_RDWR);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     put_blocks(fd, 0, 16, 1);
     put_blocks(fd, 3, 2, 2);
     expect_blocks(fd, 0, 3, 1);
     expect_blocks(fd, 3, 2, 2);
     expect_blocks(fd, 5, 11, 1);
-    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_READ), 0);
     CHECK_EQUAL(engine_size(fd), 16 * PAGE_BYTES);
     server_release();
     CHECK_EQUAL(engine_fsync(fd), 0);
@@ -204,7 +204,7 @@ SCENE_TEST(data_of_a_killed_process_is_sent_by_the_next)
 {
     scene_configure("write_behind_max = 16777216;");
     disk_make("f", 0, 0);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     pid_t writer = scene_start(writes_and_is_killed);
     step_wait(0);
     scene_kill(writer);
@@ -256,7 +256,7 @@ SCENE_TEST(a_process_that_is_stopped_does_not_keep_others_from_fsync)
     int status;
     scene_configure("write_behind_max = 16777216;");
     disk_make("f", 0, 0);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     pid_t stopped = scene_start(writes_and_is_stopped);
     CHECK(waitpid(stopped, &status, WUNTRACED) == stopped && WIFSTOPPED(status));
     server_release();
@@ -273,7 +273,7 @@ BEHIND_TEST(a_child_sees_it_and_does_not_send_it_again)
     int fd = engine_adopt("f", O_RDWR);
     engine_put(fd, PAGE_BYTES, 0, 1);
     wait_until_sent(1);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     put_blocks(fd, 0, 4, 2);
     pid_t child = engine_fork();
     if (child == 0) {

@@ -21,7 +21,7 @@
 
 static unsigned reads(void)
 {
-    return server_calls(NFS3_PROC_READ);
+    return server_calls(NFS_PROC_READ);
 }
 
 /* Each block on its own, backwards: nothing is read ahead. */
@@ -246,7 +246,7 @@ static void loses_what_it_wrote(void)
     int fd = engine_adopt("f", O_RDWR);
     read_back(fd, 16, 1);
     engine_put(fd, BLOCK, 2 * BLOCK, 2);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_NOSPC);
     CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
     CHECK_EQUAL(engine_read(fd, data, BLOCK, 2 * BLOCK), BLOCK);
     CHECK(data_is((uint8_t *)data, BLOCK, 2 * BLOCK, 1));

@@ -8,7 +8,7 @@ ENGINE_TEST(fsync_puts_data_on_disk)
 {
     int fd = written_anew();
     CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 0);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     expect_durable();
 }
@@ -40,9 +40,9 @@ ENGINE_TEST(power_loss_in_the_middle_of_a_write)
     atomic_store(&scene.control->wtmax, 8192);
     int fd = engine_adopt("f", O_RDWR);
     for (unsigned after = 1; after < 12; after++) {
-        atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], after);
+        atomic_store(&scene.control->power_after[NFS_PROC_WRITE], after);
         engine_put(fd, SIZE, 0, after);
-        CHECK_EQUAL(atomic_load(&scene.control->power_after[NFS3_PROC_WRITE]), 0);
+        CHECK_EQUAL(atomic_load(&scene.control->power_after[NFS_PROC_WRITE]), 0);
         engine_expect(fd, SIZE, 0, after);
         CHECK_EQUAL(engine_fsync(fd), 0);
         server_do(FILE_SERVER_LOSE_POWER);
@@ -99,7 +99,7 @@ static void commits_until_said(const char *line, const char *other)
         CHECK(i < 100000);
         CHECK_EQUAL(engine_fsync(fd), 0);
     }
-    atomic_store(&scene.control->power_after[NFS3_PROC_COMMIT], 0);
+    atomic_store(&scene.control->power_after[NFS_PROC_COMMIT], 0);
     atomic_store(&committed_enough, true);
     CHECK_EQUAL(pthread_join(thread, NULL), 0);
     CHECK_EQUAL(scene_logged(other), 0);
@@ -111,7 +111,7 @@ static const char restarts_again[] = "it restarts again and again",
 ENGINE_TEST(a_server_that_restarts_often_is_said_to)
 {
     atomic_store(&scene.control->power_often, true);
-    atomic_store(&scene.control->power_after[NFS3_PROC_COMMIT], 1);
+    atomic_store(&scene.control->power_after[NFS_PROC_COMMIT], 1);
     commits_until_said(restarts_again, each_time);
 }
 
@@ -125,7 +125,7 @@ ENGINE_TEST(a_server_with_many_verifiers_is_said_to_have_them)
 ENGINE_TEST(power_loss_during_the_commit)
 {
     int fd = written_anew();
-    atomic_store(&scene.control->power_after[NFS3_PROC_COMMIT], 1);
+    atomic_store(&scene.control->power_after[NFS_PROC_COMMIT], 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
     expect_durable();
 }
@@ -135,9 +135,9 @@ ENGINE_TEST(power_loss_while_data_is_written_again)
     atomic_store(&scene.control->wtmax, 65536);
     int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
-    atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 2);
+    atomic_store(&scene.control->power_after[NFS_PROC_WRITE], 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK_EQUAL(atomic_load(&scene.control->power_after[NFS3_PROC_WRITE]), 0);
+    CHECK_EQUAL(atomic_load(&scene.control->power_after[NFS_PROC_WRITE]), 0);
     expect_durable();
 }
 
@@ -159,11 +159,11 @@ ENGINE_TEST(fsync_vouches_for_what_took_the_place_of_lost_data)
     pthread_t writer, syncer;
     int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     CHECK_EQUAL(pthread_create(&writer, NULL, writes_version_2, &fd), 0);
     server_wait_held(1);
     CHECK_EQUAL(pthread_create(&syncer, NULL, syncs, &fd), 0);
-    while (server_calls(NFS3_PROC_COMMIT) == 0)
+    while (server_calls(NFS_PROC_COMMIT) == 0)
         usleep(1000);
     server_release();
     pthread_join(writer, NULL);
@@ -185,17 +185,17 @@ ENGINE_TEST(close_of_the_last_duplicate_commits)
     int fd = written_anew(), copy = engine_dup(fd);
     CHECK(file_is_managed(copy));
     CHECK_EQUAL(engine_close(fd), 0);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
     engine_expect(copy, SIZE, 0, 1);
     CHECK_EQUAL(engine_close(copy), 0);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 1);
 }
 
 ENGINE_TEST(close_reports_what_is_lost)
 {
     int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
-    server_fail(NFS3_PROC_WRITE, 1000, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_WRITE, 1000, NFS3ERR_NOSPC);
     int error = engine_close(fd);
     CHECK(error == -EIO || error == -ENOSPC);
 }
@@ -243,7 +243,7 @@ ENGINE_TEST(a_read_in_parts_across_a_power_loss_returns_what_was_written)
     disk_make("f", SIZE, 0);
     int fd = written();
     atomic_store(&scene.control->short_read, SIZE / 2);
-    atomic_store(&scene.control->power_after[NFS3_PROC_READ], 2);
+    atomic_store(&scene.control->power_after[NFS_PROC_READ], 2);
     engine_expect(fd, SIZE, 0, 1);
 }
 

@@ -5,14 +5,14 @@ static void fails_to_write_again(uint32_t status)
 {
     int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
-    server_fail(NFS3_PROC_WRITE, 1000, status);
+    server_fail(NFS_PROC_WRITE, 1000, status);
     for (int i = 0; i < 3; i++) {
         int error = engine_fsync(fd);
         CHECK(error == -EIO || error == -ENOSPC);
     }
     char byte;
     CHECK(engine_read(fd, &byte, 1, 0) < 0); /* an old byte would be a lie */
-    server_fail(NFS3_PROC_WRITE, 0, 0);
+    server_fail(NFS_PROC_WRITE, 0, 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     expect_durable();
 }
@@ -31,7 +31,7 @@ ENGINE_TEST(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync)
 {
     int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_IO);
     CHECK(engine_fsync(fd) < 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     expect_durable();
@@ -41,7 +41,7 @@ ENGINE_TEST(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync)
 ENGINE_TEST(data_of_a_failed_commit_is_written_again)
 {
     int fd = written_anew();
-    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_COMMIT, 1, NFS3ERR_IO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_UNSTABLE]), 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
@@ -54,10 +54,10 @@ ENGINE_TEST(data_of_a_failed_commit_is_written_again)
 ENGINE_TEST(data_of_a_commit_whose_answer_was_lost_is_written_again)
 {
     int fd = written_anew();
-    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
-    atomic_store(&scene.control->drop_after[NFS3_PROC_COMMIT], 1);
+    server_fail(NFS_PROC_COMMIT, 1, NFS3ERR_IO);
+    atomic_store(&scene.control->drop_after[NFS_PROC_COMMIT], 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK(server_calls(NFS3_PROC_COMMIT) > 1);
+    CHECK(server_calls(NFS_PROC_COMMIT) > 1);
     CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
     CHECK_EQUAL(ledger_uncommitted(), 0);
     disk_expect("f", SIZE, 0, 1);
@@ -73,7 +73,7 @@ static ssize_t write_synchronously(int fd)
 ENGINE_TEST(data_beside_a_failed_synchronous_write_is_written_again)
 {
     int fd = written_anew();
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_IO);
     CHECK_EQUAL(write_synchronously(fd), -EIO);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
@@ -83,8 +83,8 @@ ENGINE_TEST(data_beside_a_failed_synchronous_write_is_written_again)
 ENGINE_TEST(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_again)
 {
     int fd = written_anew();
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
-    atomic_store(&scene.control->drop_after[NFS3_PROC_WRITE], 1);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_IO);
+    atomic_store(&scene.control->drop_after[NFS_PROC_WRITE], 1);
     CHECK_EQUAL(write_synchronously(fd), 6);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
@@ -94,7 +94,7 @@ ENGINE_TEST(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_aga
 ENGINE_TEST(data_of_a_failed_commit_is_written_again_before_a_read)
 {
     int fd = written_anew();
-    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_COMMIT, 1, NFS3ERR_IO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     engine_expect(fd, SIZE, 0, 1);
     CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
@@ -103,7 +103,7 @@ ENGINE_TEST(data_of_a_failed_commit_is_written_again_before_a_read)
 ENGINE_TEST(fsync_fails_when_the_handle_became_stale_with_data_not_committed)
 {
     int fd = written_anew();
-    server_fail(NFS3_PROC_COMMIT, 1000, NFS3ERR_STALE);
+    server_fail(NFS_PROC_COMMIT, 1000, NFS3ERR_STALE);
     int result = engine_fsync(fd);
     CHECK_EQUAL(result != 0 ? result : engine_kernel_fsync(fd), -EIO);
     CHECK_EQUAL(engine_kernel_fsync(fd), 0);
@@ -114,7 +114,7 @@ ENGINE_TEST(no_space_at_write)
     disk_make("f", 100, 0);
     int fd = engine_adopt("f", O_RDWR);
     char data[1000] = {0};
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_NOSPC);
     CHECK_EQUAL(engine_write(fd, data, sizeof(data), 0), -ENOSPC);
     CHECK_EQUAL(engine_size(fd), 100);
     CHECK_EQUAL(engine_fsync(fd), 0);
@@ -124,7 +124,7 @@ ENGINE_TEST(no_space_at_write)
 ENGINE_TEST(no_space_at_commit)
 {
     int fd = written_anew();
-    server_fail(NFS3_PROC_COMMIT, 2, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_COMMIT, 2, NFS3ERR_NOSPC);
     CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
     CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
     server_do(FILE_SERVER_LOSE_POWER);

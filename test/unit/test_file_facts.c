@@ -16,9 +16,9 @@ struct calls {
 static struct calls calls_now(void)
 {
     return (struct calls){
-        server_calls(NFS3_PROC_LOOKUP),  server_calls(NFS3_PROC_ACCESS),
-        server_calls(NFS3_PROC_GETATTR), server_calls(NFS3_PROC_FSINFO),
-        server_calls(NFS3_PROC_READ),    atomic_load(&scene.control->mount_calls)};
+        server_calls(NFS_PROC_LOOKUP),  server_calls(NFS_PROC_ACCESS),
+        server_calls(NFS_PROC_GETATTR), server_calls(NFS_PROC_FSINFO),
+        server_calls(NFS_PROC_READ),    atomic_load(&scene.control->mount_calls)};
 }
 
 /* These calls were made since, and no others. */
@@ -31,7 +31,7 @@ static struct calls calls_now(void)
         CHECK_EQUAL(now.fsinfo - (before).fsinfo, made.fsinfo);     \
         CHECK_EQUAL(now.read - (before).read, made.read);           \
         CHECK_EQUAL(now.mount - (before).mount, made.mount);        \
-        CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);             \
+        CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);             \
     } while (0)
 
 /* Asks for the size, reads all and closes. */
@@ -83,7 +83,7 @@ SCENE_TEST(a_further_process_asks_for_the_root_only)
 {
     disk_make("f", SIZE, 1);
     scene_run(uses_f);
-    CHECK_EQUAL(server_calls(NFS3_PROC_FSINFO), 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_FSINFO), 1);
     CHECK_EQUAL(atomic_load(&scene.control->mount_calls), 1);
     scene_run(uses_it_after_another);
     scene_run(uses_it_after_another);

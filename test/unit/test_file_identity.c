@@ -96,7 +96,7 @@ static void commits_both(void (*kernel)(void))
     engine_put(f, SIZE, 0, 1);
     engine_put(twin, SIZE, 0, 2);
     kernel();
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 2);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 2);
     CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     engine_expect(f, SIZE, 0, 1);

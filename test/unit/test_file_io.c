@@ -71,11 +71,11 @@ ENGINE_TEST(a_read_that_finds_another_size_makes_it_known)
     scene_file_path(path, "f");
     CHECK_EQUAL(truncate(path, 1001), 0);
     mount_tunables.actimeo = 0; /* what is known is old */
-    unsigned asked = server_calls(NFS3_PROC_GETATTR);
+    unsigned asked = server_calls(NFS_PROC_GETATTR);
     CHECK_EQUAL(engine_read(fd, data, 4095, 0), 1001);
-    CHECK_EQUAL(server_calls(NFS3_PROC_GETATTR), asked + 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_GETATTR), asked + 1);
     read_short(fd, 1001);
-    CHECK_EQUAL(server_calls(NFS3_PROC_GETATTR), asked + 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_GETATTR), asked + 1);
 }
 
 ENGINE_TEST(a_read_with_impossible_arguments)
@@ -148,17 +148,17 @@ ENGINE_TEST(a_read_that_fails_in_the_middle_returns_what_came_before)
     atomic_store(&scene.control->rtmax, 8192);
     int fd = engine_adopt("f", O_RDONLY);
     char *data = malloc(SIZE);
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     pid_t pid = fork(); /* without the engine: lets the first four parts pass, and fails the next */
     if (pid == 0) {
         server_wait_held(4);
         server_release();
         _exit(0);
     }
-    server_fail(NFS3_PROC_READ, 0, 0);
+    server_fail(NFS_PROC_READ, 0, 0);
     CHECK_EQUAL(engine_read(fd, data, 32768, 0), 32768);
     scene_wait(pid);
-    server_fail(NFS3_PROC_READ, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_READ, 1, NFS3ERR_IO);
     CHECK_EQUAL(engine_read(fd, data, SIZE, 0), -EIO);
     CHECK_EQUAL(engine_read(fd, data, SIZE, 0), SIZE);
     CHECK(data_is(data, SIZE, 0, 1));
@@ -181,7 +181,7 @@ ENGINE_TEST(a_write_with_impossible_arguments)
     CHECK(engine_write(fd, data, 10, INT64_MAX - 9) < 0);
     CHECK_EQUAL(engine_truncate(reader, 0), -EINVAL);
     CHECK_EQUAL(engine_truncate(fd, -1), -EINVAL);
-    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_WRITE), 0);
     CHECK_EQUAL(engine_size(fd), SIZE);
 }
 
@@ -257,13 +257,13 @@ ENGINE_TEST(a_write_that_fails_in_the_middle_returns_what_came_before)
     int fd = engine_adopt("f", O_RDWR);
     uint8_t *data = malloc(3 * MEBIBYTE);
     data_fill(data, 3 * MEBIBYTE, 0, 1);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     pid_t pid = fork();
     if (pid == 0) { /* the first piece passes */
         server_wait_held(1);
         server_do(FILE_SERVER_RELEASE);
         server_wait_held(1);
-        server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+        server_fail(NFS_PROC_WRITE, 1, NFS3ERR_NOSPC);
         server_release();
         _exit(0);
     }
@@ -278,10 +278,10 @@ ENGINE_TEST(jukebox_is_waited_out)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDWR);
-    server_fail(NFS3_PROC_READ, 2, NFS3ERR_JUKEBOX);
-    server_fail(NFS3_PROC_WRITE, 2, NFS3ERR_JUKEBOX);
-    server_fail(NFS3_PROC_COMMIT, 2, NFS3ERR_JUKEBOX);
-    server_fail(NFS3_PROC_SETATTR, 2, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_READ, 2, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_WRITE, 2, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_COMMIT, 2, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_SETATTR, 2, NFS3ERR_JUKEBOX);
     engine_expect(fd, SIZE, 0, 1);
     engine_put(fd, SIZE, 0, 2);
     CHECK_EQUAL(engine_truncate(fd, SIZE / 2), 0);
@@ -293,8 +293,8 @@ ENGINE_TEST(what_was_executed_but_not_answered_is_sent_again)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDWR);
-    const enum nfs3_proc procedures[] = {NFS3_PROC_WRITE, NFS3_PROC_READ, NFS3_PROC_SETATTR,
-                                         NFS3_PROC_COMMIT};
+    const enum nfs_procedure procedures[] = {NFS_PROC_WRITE, NFS_PROC_READ, NFS_PROC_SETATTR,
+                                         NFS_PROC_COMMIT};
     for (unsigned i = 0; i < 4; i++)
         atomic_store(&scene.control->drop_after[procedures[i]], 1);
     engine_put(fd, SIZE, 0, 2);
@@ -331,11 +331,11 @@ ENGINE_TEST(errors_of_the_server_are_those_of_the_calls)
                  {12345, EIO}};
     char data[100] = {0};
     for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        server_fail(NFS3_PROC_WRITE, 1, known[i].status);
+        server_fail(NFS_PROC_WRITE, 1, known[i].status);
         CHECK_EQUAL(engine_write(fd, data, sizeof(data), 0), -known[i].error);
-        server_fail(NFS3_PROC_READ, 1, known[i].status);
+        server_fail(NFS_PROC_READ, 1, known[i].status);
         CHECK_EQUAL(engine_read(fd, data, sizeof(data), 0), -known[i].error);
-        server_fail(NFS3_PROC_SETATTR, 1, known[i].status);
+        server_fail(NFS_PROC_SETATTR, 1, known[i].status);
         CHECK_EQUAL(engine_truncate(fd, 0), -known[i].error);
     }
     CHECK_EQUAL(engine_size(fd), SIZE);
@@ -361,7 +361,7 @@ static void appends_in_turn(void)
 {
     int fd = engine_adopt("f", O_RDWR);
     step_wait(2);
-    unsigned before = server_calls(NFS3_PROC_GETATTR);
+    unsigned before = server_calls(NFS_PROC_GETATTR);
     for (unsigned i = 0; i < 50; i++) {
         off_t end = engine_size(fd);
         CHECK_EQUAL(end, SIZE + 2 * i * 100);
@@ -370,7 +370,7 @@ static void appends_in_turn(void)
         step_wait(1);
         atomic_store(&scene.shared->steps[1], 0);
     }
-    CHECK(server_calls(NFS3_PROC_GETATTR) - before <= 3);
+    CHECK(server_calls(NFS_PROC_GETATTR) - before <= 3);
     engine_expect(fd, SIZE + 10000, 0, 1);
 }
 
@@ -393,10 +393,10 @@ SCENE_TEST(two_processes_see_each_others_sizes_without_asking)
 static void asks_each_time(void)
 {
     int fd = engine_adopt("f", O_RDWR);
-    unsigned before = server_calls(NFS3_PROC_GETATTR);
+    unsigned before = server_calls(NFS_PROC_GETATTR);
     for (int i = 0; i < 10; i++)
         CHECK_EQUAL(engine_size(fd), SIZE);
-    CHECK_EQUAL(server_calls(NFS3_PROC_GETATTR) - before, 10);
+    CHECK_EQUAL(server_calls(NFS_PROC_GETATTR) - before, 10);
     disk_make("f", 2 * SIZE, 1); /* as another host would */
     CHECK_EQUAL(engine_size(fd), 2 * SIZE);
 }

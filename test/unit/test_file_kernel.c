@@ -37,9 +37,9 @@ static bool kernel_writes_it(int fd)
 ENGINE_TEST(data_that_cannot_be_committed_does_not_follow)
 {
     int fd = written_anew();
-    server_fail(NFS3_PROC_COMMIT, 1000, NFS3ERR_IO);
+    server_fail(NFS_PROC_COMMIT, 1000, NFS3ERR_IO);
     CHECK_EQUAL(engine_demote(fd), -EIO);
-    server_fail(NFS3_PROC_COMMIT, 0, 0);
+    server_fail(NFS_PROC_COMMIT, 0, 0);
     kernel_put(fd);
     CHECK_EQUAL(engine_kernel_fsync(fd), -EIO); /* once: data was lost */
     expect_kernels_data(fd);
@@ -48,7 +48,7 @@ ENGINE_TEST(data_that_cannot_be_committed_does_not_follow)
 static void loses_data_and_leaves(void)
 {
     int fd = written();
-    server_fail(NFS3_PROC_COMMIT, 1000, NFS3ERR_IO);
+    server_fail(NFS_PROC_COMMIT, 1000, NFS3ERR_IO);
     CHECK_EQUAL(engine_demote(fd), -EIO);
 }
 
@@ -64,7 +64,7 @@ SCENE_TEST(a_loss_is_told_to_who_opens_the_file_later_if_nobody_was_told)
 {
     disk_make("f", 0, 0);
     scene_run(loses_data_and_leaves);
-    server_fail(NFS3_PROC_COMMIT, 0, 0);
+    server_fail(NFS_PROC_COMMIT, 0, 0);
     scene_run(syncs_later);
 }
 
@@ -126,7 +126,7 @@ static void *hands_over(void *fd)
 static void hand_over_begin(pthread_t threads[2], int *fd)
 {
     struct file_open *open = file_get(*fd);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     CHECK_EQUAL(pthread_create(&threads[0], NULL, writes_elsewhere, fd), 0);
     server_wait_held(1);
     CHECK_EQUAL(pthread_create(&threads[1], NULL, hands_over, fd), 0);
@@ -175,7 +175,7 @@ ENGINE_TEST(a_file_is_not_handed_over_before_the_reads_of_others_end)
     pthread_t threads[2];
     int fd = written_anew();
     struct file_open *open = file_get(fd);
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     CHECK_EQUAL(pthread_create(&threads[0], NULL, reads_a_part, &fd), 0);
     server_wait_held(1);
     CHECK_EQUAL(pthread_create(&threads[1], NULL, hands_over, &fd), 0);
@@ -294,8 +294,8 @@ ENGINE_TEST(what_was_written_behind_a_call_that_failed_is_not_written_over)
     uint8_t data[STREAMED];
     int fd = written_anew();
     CHECK_EQUAL(lseek(fd, KEPT, SEEK_SET), KEPT);
-    server_hold(NFS3_PROC_WRITE);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    server_hold(NFS_PROC_WRITE);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_NOSPC);
     CHECK_EQUAL(pthread_create(&threads[0], NULL, streams_and_fails, &fd), 0);
     server_wait_held(1);
     CHECK_EQUAL(pthread_create(&threads[1], NULL, streams_behind, &fd), 0);

@@ -51,7 +51,7 @@ static void overlaps(uint32_t procedure, void *(*first)(void *))
     server_hold(procedure);
     CHECK_EQUAL(pthread_create(&one, NULL, first, NULL), 0);
     server_wait_held(1);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     CHECK_EQUAL(pthread_create(&two, NULL, writes_at, (void *)50), 0);
     server_wait_held(2);
     server_release();
@@ -62,12 +62,12 @@ static void overlaps(uint32_t procedure, void *(*first)(void *))
 
 static void writes_two(void)
 {
-    overlaps(NFS3_PROC_WRITE, writes_at);
+    overlaps(NFS_PROC_WRITE, writes_at);
 }
 
 static void asks_and_writes(void)
 {
-    overlaps(NFS3_PROC_GETATTR, asks);
+    overlaps(NFS_PROC_GETATTR, asks);
 }
 
 static void cut_by_another_host(void (*meanwhile)(void))
@@ -112,7 +112,7 @@ static void locks_while_it_opens(void)
     pthread_t one;
     signal(SIGUSR1, on_signal);
     shared_fd = engine_adopt("f", O_RDWR | O_APPEND);
-    server_hold(NFS3_PROC_LOOKUP);
+    server_hold(NFS_PROC_LOOKUP);
     CHECK_EQUAL(pthread_create(&one, NULL, opens_slowly, NULL), 0);
     server_wait_held(1);
     pthread_kill(one, SIGUSR1);

@@ -5,7 +5,7 @@
 static void write_what_is_refused(int fd)
 {
     engine_put(fd, PAGE_BYTES, 0, 1); /* after a loss this one goes out at once */
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_DQUOT);
     engine_put(fd, PAGE_BYTES, 0, 2);
 }
 
@@ -17,7 +17,7 @@ static bool is_dirty(int fd)
 /* Nobody asks for it: it is sent after a while. */
 static void wait_for_loss(int fd)
 {
-    for (int i = 0; atomic_load(&scene.control->fail_count[NFS3_PROC_WRITE]) > 0 || is_dirty(fd);
+    for (int i = 0; atomic_load(&scene.control->fail_count[NFS_PROC_WRITE]) > 0 || is_dirty(fd);
          i++) {
         CHECK(i < SCENE_LIMIT_S * 1000);
         usleep(1000);
@@ -139,7 +139,7 @@ static void reads_after_a_loss(void)
     CHECK_EQUAL(engine_read(reader, &byte, 1, 0), 0);
     engine_put(writer, PAGE_BYTES, 0, 1);
     CHECK_EQUAL(engine_fsync(writer), 0);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_DQUOT);
     engine_put(writer, PAGE_BYTES, PAGE_BYTES, 2);
     CHECK_EQUAL(engine_fsync(writer), -EDQUOT);
     CHECK_EQUAL(engine_read(reader, &byte, 1, 0), 1);
@@ -160,7 +160,7 @@ BEHIND_TEST(a_read_is_not_cut_short_where_dirty_data_ends)
     int fd = engine_adopt("f", O_RDWR);
     char bytes[PAGE_BYTES];
     engine_put(fd, PAGE_BYTES / 2, 0, 2);
-    server_fail(NFS3_PROC_SETATTR, 1, NFS3ERR_ROFS);
+    server_fail(NFS_PROC_SETATTR, 1, NFS3ERR_ROFS);
     CHECK_EQUAL(engine_truncate(fd, 2 * PAGE_BYTES), -EROFS);
     CHECK_EQUAL(engine_read(fd, bytes, PAGE_BYTES, 0), PAGE_BYTES);
     CHECK(data_is(bytes, PAGE_BYTES / 2, 0, 2));

@@ -116,7 +116,7 @@ static void reads_until_killed(void)
     int fd = engine_adopt("f", O_RDONLY);
     pid_t child = engine_fork();
     if (child == 0) {
-        server_hold(NFS3_PROC_READ);
+        server_hold(NFS_PROC_READ);
         stream(fd, data, RECORD, false);
         _exit(1);
     }
@@ -149,7 +149,7 @@ ENGINE_TEST(streams_move_the_kernels_offset)
     CHECK_EQUAL(stream(fd, data, 1000, false), 10);
     CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), SIZE);
     CHECK_EQUAL(stream(fd, data, 1000, false), 0);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_NOSPC);
     CHECK_EQUAL(stream(fd, data, 1000, true), -ENOSPC);
     CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), SIZE);
     engine_expect(fd, 500, 2000, 2);
@@ -169,7 +169,7 @@ struct reuse {
     pthread_t caller;
 };
 
-static void reuse_begin(struct reuse *reuse, enum nfs3_proc procedure, void *(*call)(void *))
+static void reuse_begin(struct reuse *reuse, enum nfs_procedure procedure, void *(*call)(void *))
 {
     disk_make("f", 10, 1);
     disk_make("g", SIZE, 1);
@@ -191,7 +191,7 @@ static void reuse_end(struct reuse *reuse)
 static void reuse_during_a_read(bool managed)
 {
     struct reuse reuse;
-    reuse_begin(&reuse, NFS3_PROC_READ, reads_beyond_the_end);
+    reuse_begin(&reuse, NFS_PROC_READ, reads_beyond_the_end);
     sys_critical_enter();
     if (managed)
         file_duplicated(reuse.other, reuse.fd);
@@ -216,7 +216,7 @@ static void *seeks_the_end(void *fd)
 static void reuse_during_a_seek(void)
 {
     struct reuse reuse;
-    reuse_begin(&reuse, NFS3_PROC_GETATTR, seeks_the_end);
+    reuse_begin(&reuse, NFS_PROC_GETATTR, seeks_the_end);
     reuse_end(&reuse);
     CHECK_EQUAL(lseek(reuse.other, 0, SEEK_CUR), SIZE - 2);
 }

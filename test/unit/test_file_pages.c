@@ -76,7 +76,7 @@ static void writes_behind(void)
     int fd = adopt("f", O_RDWR);
     engine_put(fd, 100, 0, 1);
     expect_told(fd); /* when it was sent, by itself */
-    CHECK(server_calls(NFS3_PROC_WRITE) > 0);
+    CHECK(server_calls(NFS_PROC_WRITE) > 0);
 }
 
 SCENE_TEST(what_was_written_behind)

@@ -39,13 +39,13 @@ static unsigned refused_paths(void)
 /* Has all paths asked; how many GETATTRs that took. */
 static unsigned ask(void)
 {
-    unsigned before = server_calls(NFS3_PROC_GETATTR);
+    unsigned before = server_calls(NFS_PROC_GETATTR);
     net_server_want_more(server);
     for (int i = 0; usable_paths() + refused_paths() < PATHS; i++) {
         CHECK(i < 10000);
         usleep(1000);
     }
-    return server_calls(NFS3_PROC_GETATTR) - before;
+    return server_calls(NFS_PROC_GETATTR) - before;
 }
 
 static const char several[] = "server: s\nnfsport: %u mntport: %u\n"

@@ -279,8 +279,8 @@ static void sends_what_others_wrote(void)
     sys_critical_enter();
     durable_write_out_all();
     sys_critical_leave();
-    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), 2);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_WRITE), 2);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
     step_done(SENT);
     step_wait(TESTED);
 }

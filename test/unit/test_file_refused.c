@@ -35,9 +35,9 @@ BEHIND_TEST(a_full_disk_is_told_by_close)
 BEHIND_TEST(what_the_thread_could_not_send_is_told_by_fsync)
 {
     int fd = engine_adopt("f", O_RDWR);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_DQUOT);
     engine_put(fd, PAGE_BYTES, 0, 1);
-    for (int i = 0; atomic_load(&scene.control->fail_count[NFS3_PROC_WRITE]) > 0; i++) {
+    for (int i = 0; atomic_load(&scene.control->fail_count[NFS_PROC_WRITE]) > 0; i++) {
         CHECK(i < 10000);
         usleep(1000);
     }
@@ -51,7 +51,7 @@ BEHIND_TEST(an_append_after_a_loss_leaves_no_hole)
     int fd = engine_adopt("f", O_RDWR | O_APPEND);
     append_there(fd, 1000, 0, 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_DQUOT);
     append_there(fd, 1000, 1000, 1);
     CHECK_EQUAL(engine_fsync(fd), -EDQUOT);
     CHECK_EQUAL(engine_size(fd), 1000);
@@ -75,7 +75,7 @@ BEHIND_TEST(of_what_is_refused_together_all_is_written_for_which_there_is_room)
 BEHIND_TEST(a_credential_that_may_not_write_loses_nothing)
 {
     int fd = engine_adopt("f", O_RDWR);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_ACCES);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_ACCES);
     put_blocks(fd, 0, 1, 1);
     (void)engine_fsync(fd);
     CHECK_EQUAL(engine_fsync(fd), 0);

@@ -23,9 +23,9 @@ static void put_small(int fd)
 /* How many WRITEs the fsync took. */
 static unsigned writes_of_fsync(int fd)
 {
-    unsigned before = server_calls(NFS3_PROC_WRITE);
+    unsigned before = server_calls(NFS_PROC_WRITE);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    return server_calls(NFS3_PROC_WRITE) - before;
+    return server_calls(NFS_PROC_WRITE) - before;
 }
 
 ENGINE_TEST(neighbours_are_written_together_and_committed_once)
@@ -34,10 +34,10 @@ ENGINE_TEST(neighbours_are_written_together_and_committed_once)
     int fd = engine_adopt("f", O_RDWR);
     put_small(fd);
     server_do(FILE_SERVER_LOSE_POWER);
-    unsigned commits = server_calls(NFS3_PROC_COMMIT);
+    unsigned commits = server_calls(NFS_PROC_COMMIT);
     CHECK(writes_of_fsync(fd) < 10);
     CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 0);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT) - commits, 2);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT) - commits, 2);
     CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", TOTAL, 0, 1);
@@ -58,7 +58,7 @@ ENGINE_TEST(short_replies_while_it_is_written_again)
 }
 
 /* While it is written again the server loses power once more, after the second of these calls. */
-static void is_written_again_twice(enum nfs3_proc procedure)
+static void is_written_again_twice(enum nfs_procedure procedure)
 {
     disk_make("f", 0, 0);
     int fd = engine_adopt("f", O_RDWR);
@@ -73,13 +73,13 @@ static void is_written_again_twice(enum nfs3_proc procedure)
 
 ENGINE_TEST(a_restart_while_it_is_written_again)
 {
-    is_written_again_twice(NFS3_PROC_WRITE);
+    is_written_again_twice(NFS_PROC_WRITE);
 }
 
 /* What was written again is lost once more before its COMMIT. */
 ENGINE_TEST(a_restart_before_what_was_written_again_is_committed)
 {
-    is_written_again_twice(NFS3_PROC_COMMIT);
+    is_written_again_twice(NFS_PROC_COMMIT);
 }
 
 ENGINE_TEST(pieces_apart_are_on_their_way_together)
@@ -103,12 +103,12 @@ ENGINE_TEST(what_finds_no_room_stays)
     int fd = engine_adopt("f", O_RDWR);
     put_small(fd);
     server_do(FILE_SERVER_LOSE_POWER);
-    server_fail(NFS3_PROC_WRITE, 1000000, NFS3ERR_NOSPC);
-    unsigned before = server_calls(NFS3_PROC_WRITE);
+    server_fail(NFS_PROC_WRITE, 1000000, NFS3ERR_NOSPC);
+    unsigned before = server_calls(NFS_PROC_WRITE);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
-    CHECK(server_calls(NFS3_PROC_WRITE) - before < smalls() / 40);
+    CHECK(server_calls(NFS_PROC_WRITE) - before < smalls() / 40);
     CHECK_EQUAL(ledger_uncommitted(), TOTAL);
-    server_fail(NFS3_PROC_WRITE, 0, 0);
+    server_fail(NFS_PROC_WRITE, 0, 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", TOTAL, 0, 1);
@@ -272,7 +272,7 @@ static void *syncs(void *fd)
 }
 
 /* Its call of this procedure waits. */
-static pthread_t begin_fsync(int *fd, enum nfs3_proc procedure)
+static pthread_t begin_fsync(int *fd, enum nfs_procedure procedure)
 {
     pthread_t thread;
     server_hold(procedure);
@@ -293,7 +293,7 @@ static int end_fsync(pthread_t thread)
 ENGINE_TEST(a_file_that_the_server_dated_during_a_commit_is_no_conflict)
 {
     int fd = written_over();
-    pthread_t thread = begin_fsync(&fd, NFS3_PROC_COMMIT);
+    pthread_t thread = begin_fsync(&fd, NFS_PROC_COMMIT);
     hear_the_time();
     server_do(FILE_SERVER_LOSE_POWER);
     usleep(CLOCK_STEP_US);
@@ -306,7 +306,7 @@ ENGINE_TEST(a_file_that_the_server_dated_during_a_commit_is_no_conflict)
 ENGINE_TEST(what_another_host_wrote_during_a_commit_before_the_restart_is_kept)
 {
     int fd = written_over();
-    pthread_t thread = begin_fsync(&fd, NFS3_PROC_COMMIT);
+    pthread_t thread = begin_fsync(&fd, NFS_PROC_COMMIT);
     somebody_writes("f", SIZE, 0, 2);
     hear_the_time();
     server_do(FILE_SERVER_NEW_VERIFIER);
@@ -337,9 +337,9 @@ static uint64_t uncommitted(int fd)
 
 static void expect_not_written_again_yet(int fd, int result)
 {
-    unsigned before = server_calls(NFS3_PROC_WRITE);
+    unsigned before = server_calls(NFS_PROC_WRITE);
     CHECK_EQUAL(engine_fsync(fd), result);
-    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), before);
+    CHECK_EQUAL(server_calls(NFS_PROC_WRITE), before);
     CHECK_EQUAL(uncommitted(fd), SIZE);
     CHECK_EQUAL(lines_with("/f: ", "is not written again before server scripted tells"), 1);
 }
@@ -347,10 +347,10 @@ static void expect_not_written_again_yet(int fd, int result)
 ENGINE_TEST(nothing_is_written_again_before_the_server_tells_of_others)
 {
     int fd = conflict_to_be_found();
-    server_fail(NFS3_PROC_GETATTR, 1000000, NFS3ERR_SERVERFAULT);
+    server_fail(NFS_PROC_GETATTR, 1000000, NFS3ERR_SERVERFAULT);
     expect_not_written_again_yet(fd, -EIO);
     disk_expect("f", SIZE, 0, 2);
-    server_fail(NFS3_PROC_GETATTR, 0, 0);
+    server_fail(NFS_PROC_GETATTR, 0, 0);
     expect_a_conflict(fd);
     disk_expect("f", SIZE, 0, 2);
 }
@@ -359,9 +359,9 @@ ENGINE_TEST(what_nobody_changed_is_written_again_once_the_server_tells_so)
 {
     int fd = written_over();
     server_do(FILE_SERVER_LOSE_POWER);
-    server_fail(NFS3_PROC_GETATTR, 1000000, NFS3ERR_ACCES);
+    server_fail(NFS_PROC_GETATTR, 1000000, NFS3ERR_ACCES);
     expect_not_written_again_yet(fd, -EACCES);
-    server_fail(NFS3_PROC_GETATTR, 0, 0);
+    server_fail(NFS_PROC_GETATTR, 0, 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", SIZE, 0, 1);
@@ -370,7 +370,7 @@ ENGINE_TEST(what_nobody_changed_is_written_again_once_the_server_tells_so)
 ENGINE_TEST(a_server_that_is_away_when_it_is_asked_is_waited_for)
 {
     int fd = conflict_to_be_found();
-    pthread_t thread = begin_fsync(&fd, NFS3_PROC_GETATTR);
+    pthread_t thread = begin_fsync(&fd, NFS_PROC_GETATTR);
     server_do(FILE_SERVER_STOP);
     usleep(100000);
     server_do(FILE_SERVER_START);
@@ -382,7 +382,7 @@ ENGINE_TEST(a_server_that_is_away_when_it_is_asked_is_waited_for)
 static void is_given_up(void)
 {
     int fd = conflict_to_be_found();
-    server_hold(NFS3_PROC_GETATTR);
+    server_hold(NFS_PROC_GETATTR);
     expect_not_written_again_yet(fd, -ETIMEDOUT);
     server_release();
     expect_a_conflict(fd);
@@ -398,7 +398,7 @@ SCENE_TEST(nothing_is_written_again_when_the_server_was_asked_for_too_long)
 ENGINE_TEST(a_handle_that_is_stale_when_the_server_is_asked_is_found_again)
 {
     int fd = conflict_to_be_found();
-    server_fail(NFS3_PROC_GETATTR, 1, NFS3ERR_STALE);
+    server_fail(NFS_PROC_GETATTR, 1, NFS3ERR_STALE);
     expect_a_conflict(fd);
     disk_expect("f", SIZE, 0, 2);
 }
@@ -409,7 +409,7 @@ ENGINE_TEST(a_file_that_is_removed_when_the_server_is_asked_is_no_loss)
     char path[SCENE_PATH];
     scene_file_path(path, "f");
     server_do(FILE_SERVER_NEW_VERIFIER);
-    pthread_t thread = begin_fsync(&fd, NFS3_PROC_GETATTR);
+    pthread_t thread = begin_fsync(&fd, NFS_PROC_GETATTR);
     CHECK_EQUAL(unlink(path), 0);
     CHECK_EQUAL(end_fsync(thread), 0);
     CHECK(!file_is_managed(fd));
@@ -470,7 +470,7 @@ static void write_is_late(void)
     int fd = written_over();
     uint8_t data[SMALL] = {0};
     usleep(CLOCK_STEP_US);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     CHECK_EQUAL(engine_write(fd, data, SMALL, SIZE - SMALL), -ETIMEDOUT);
     is_carried_out_late(fd);
 }
@@ -494,7 +494,7 @@ static void outlives_the_writer(void)
 {
     int fd = written();
     usleep(CLOCK_STEP_US);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     step_done(0);
     step_wait(1);
     ledger_process_sweep(0);

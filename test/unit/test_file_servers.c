@@ -65,7 +65,7 @@ static void with_two(void (*body)(void))
 
 static void wait_until_other_has(unsigned count)
 {
-    for (int i = 0; atomic_load(&other->calls[NFS3_PROC_WRITE]) < count; i++) {
+    for (int i = 0; atomic_load(&other->calls[NFS_PROC_WRITE]) < count; i++) {
         CHECK(i < SCENE_LIMIT_S * 500); /* before the process is ended */
         usleep(1000);
     }
@@ -75,7 +75,7 @@ static void wait_until_other_has(unsigned count)
 static int begin_waiting(void)
 {
     int fd = engine_adopt("a/f", O_RDWR);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     engine_put(fd, PAGE_BYTES, 0, 1);
     server_wait_held(1);
     return fd;
@@ -129,7 +129,7 @@ SERVERS_TEST(a_server_for_which_no_thread_can_be_started_is_written_to_at_once)
     sys_thread_forbid();
     int fd = engine_adopt("b/f", O_RDWR);
     engine_put(fd, PAGE_BYTES, 0, 1);
-    CHECK_EQUAL(atomic_load(&other->calls[NFS3_PROC_WRITE]), 1);
+    CHECK_EQUAL(atomic_load(&other->calls[NFS_PROC_WRITE]), 1);
     CHECK_EQUAL(ledger_uncommitted(), 2 * PAGE_BYTES);
     end_waiting(waits);
     CHECK_EQUAL(engine_fsync(fd), 0);

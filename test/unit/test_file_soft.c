@@ -36,13 +36,13 @@ SOFT_TEST(who_is_put_off_for_too_long_fails)
 {
     char data[BLOCK];
     int fd = lane_open(DISK);
-    server_fail(NFS3_PROC_READ, 1000000, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_READ, 1000000, NFS3ERR_JUKEBOX);
     CHECK_EQUAL(engine_read(fd, data, 1, 0), -ETIMEDOUT);
-    server_fail(NFS3_PROC_READ, 0, NFS3ERR_JUKEBOX);
-    server_fail(NFS3_PROC_COMMIT, 1000000, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_READ, 0, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_COMMIT, 1000000, NFS3ERR_JUKEBOX);
     engine_put(fd, BLOCK, 0, 1);
     CHECK_EQUAL(engine_fsync(fd), -ETIMEDOUT);
-    server_fail(NFS3_PROC_COMMIT, 0, NFS3ERR_JUKEBOX);
+    server_fail(NFS_PROC_COMMIT, 0, NFS3ERR_JUKEBOX);
     CHECK_ANSWERED(engine_fsync(fd), 0);
     disk_expect("f", BLOCK, 0, 1);
 }
@@ -52,7 +52,7 @@ SOFT_TEST(a_write_fails_and_is_not_promised)
     int fd = lane_open(DISK);
     engine_put(fd, BLOCK, 0, 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     char data[BLOCK];
     data_fill((uint8_t *)data, BLOCK, 0, 2);
     CHECK_EQUAL(engine_write(fd, data, BLOCK, 0), -ETIMEDOUT);
@@ -73,7 +73,7 @@ static void late_truncation(void)
 {
     pthread_t late;
     int fd = lane_open(DISK);
-    server_hold(NFS3_PROC_SETATTR);
+    server_hold(NFS_PROC_SETATTR);
     CHECK_EQUAL(pthread_create(&late, NULL, release_later, NULL), 0);
     CHECK_EQUAL(engine_truncate(fd, 0), -ETIMEDOUT);
     engine_put(fd, BLOCK, 0, 2);
@@ -117,7 +117,7 @@ static void write_given_up(void)
 {
     char data[BLOCK] = "";
     int fd = lane_open(DISK);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     CHECK_EQUAL(engine_write(fd, data, BLOCK, 0), -ETIMEDOUT);
     check_held(fd);
     server_release();
@@ -128,7 +128,7 @@ static void rewrite_given_up(void)
     int fd = lane_open(DISK);
     engine_put(fd, BLOCK, 0, 1);
     server_do(FILE_SERVER_LOSE_POWER);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     check_held(fd);
     server_release();
@@ -174,8 +174,8 @@ static void be_gone(void)
 
 static void fall_silent(void)
 {
-    server_hold(NFS3_PROC_READ);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_READ);
+    server_hold(NFS_PROC_WRITE);
 }
 
 SOFT_TEST(requests_fail_when_the_server_is_gone)

@@ -21,7 +21,7 @@ static void writes_more_than_the_ledger_holds(void)
         if (i % 9 == 8)
             server_do(FILE_SERVER_LOSE_POWER);
     }
-    CHECK(server_calls(NFS3_PROC_COMMIT) > 0);
+    CHECK(server_calls(NFS_PROC_COMMIT) > 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(engine_fsync(other), 0);
     server_do(FILE_SERVER_LOSE_POWER);
@@ -40,13 +40,13 @@ SCENE_TEST(a_full_ledger_commits_early)
 static void writes_while_commits_fail(void)
 {
     int fd = engine_adopt("f", O_RDWR);
-    server_fail(NFS3_PROC_COMMIT, 1000000, NFS3ERR_IO);
+    server_fail(NFS_PROC_COMMIT, 1000000, NFS3ERR_IO);
     for (unsigned i = 0; i < 20; i++)
         engine_put(fd, MEBIBYTE, i * (off_t)MEBIBYTE, i);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     CHECK(atomic_load(&scene.control->writes[NFS_FILE_SYNC]) > 0);
     server_do(FILE_SERVER_LOSE_POWER);
-    server_fail(NFS3_PROC_COMMIT, 0, 0);
+    server_fail(NFS_PROC_COMMIT, 0, 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     for (unsigned i = 0; i < 20; i++)
         disk_expect("f", MEBIBYTE, i * (off_t)MEBIBYTE, i);
@@ -62,7 +62,7 @@ static void writes_much_of_one_file(void)
     int fd = engine_adopt("f", O_RDWR);
     for (unsigned i = 0; i < 10; i++)
         engine_put(fd, MEBIBYTE / 2, i * (off_t)MEBIBYTE / 2, i);
-    CHECK(server_calls(NFS3_PROC_COMMIT) >= 3);
+    CHECK(server_calls(NFS_PROC_COMMIT) >= 3);
 }
 
 SCENE_TEST(one_file_with_much_data_is_committed_early)
@@ -77,9 +77,9 @@ ENGINE_TEST(data_beyond_what_stays_in_a_cache_is_committed_early)
     int fd = engine_adopt("f", O_RDWR);
     for (unsigned i = 0; i < 8; i++)
         engine_put(fd, MEBIBYTE / 2, i * (off_t)MEBIBYTE / 2, i);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
     engine_put(fd, MEBIBYTE / 2, 8 * (off_t)MEBIBYTE / 2, 8);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 1);
     CHECK_EQUAL(ledger_uncommitted(), 0);
     CHECK_EQUAL(engine_close(fd), 0);
 }
@@ -144,7 +144,7 @@ ENGINE_TEST(sync_commits_every_file)
     int fd = engine_adopt("g", O_RDWR);
     engine_put(fd, SIZE, 0, 2);
     written();
-    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_COMMIT, 1, NFS3ERR_NOSPC);
     sys_critical_enter();
     CHECK_EQUAL(durable_sync_all(), -ENOSPC);
     CHECK_EQUAL(durable_sync_all(), 0);

@@ -101,7 +101,7 @@ ENGINE_TEST(handles_that_change_while_lost_data_is_written_again)
 {
     int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
-    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_STALE);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_STALE);
     CHECK_EQUAL(engine_fsync(fd), 0);
     expect_durable();
 }
@@ -119,7 +119,7 @@ ENGINE_TEST(handles_that_change_while_the_file_is_looked_up)
     pthread_t thread;
     int fd = written_anew();
     give_new_handles();
-    server_hold(NFS3_PROC_LOOKUP);
+    server_hold(NFS_PROC_LOOKUP);
     CHECK_EQUAL(pthread_create(&thread, NULL, give_new_handles_again, NULL), 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     pthread_join(thread, NULL);
@@ -153,7 +153,7 @@ ENGINE_TEST(a_handle_that_is_stale_for_a_moment_only)
 {
     disk_make("f", SIZE, 0);
     int fd = engine_adopt("f", O_RDWR);
-    server_fail(NFS3_PROC_READ, 2, NFS3ERR_STALE);
+    server_fail(NFS_PROC_READ, 2, NFS3ERR_STALE);
     engine_expect(fd, SIZE, 0, 0);
     CHECK(file_is_managed(fd));
 }
@@ -366,8 +366,8 @@ ENGINE_TEST(requests_in_flight_find_the_file_again)
         else
             job_prepare(&jobs[i], ASYNC_READ, fd, BLOCK, (off_t)i * BLOCK);
     }
-    server_hold(NFS3_PROC_READ);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_READ);
+    server_hold(NFS_PROC_WRITE);
     submit(0, DEPTH);
     server_wait_held(DEPTH);
     give_new_handles();
@@ -391,7 +391,7 @@ static ssize_t read_of_a_closed_descriptor(bool changed)
     int fd = engine_adopt("f", O_RDWR);
     CHECK((lane = async_lane_new()) != NULL);
     job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, BLOCK);
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     submit(0, 1);
     server_wait_held(1);
     CHECK_EQUAL(engine_close(fd), 0);

@@ -36,12 +36,12 @@ static void leave_stray(void)
         disk_make("f", BLOCKS * BLOCK, 0);
         if (scene.agent == 0)
             scene_start_agent();
-        sent = server_calls(NFS3_PROC_WRITE);
+        sent = server_calls(NFS_PROC_WRITE);
         pid_t pid = scene_start(writes_and_dies);
         CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
         CHECK_EQUAL(waitpid(scene.agent, NULL, 0), scene.agent);
         scene.agent = 0;
-    } while (server_calls(NFS3_PROC_WRITE) != sent + writes_before);
+    } while (server_calls(NFS_PROC_WRITE) != sent + writes_before);
 }
 
 #define STRAY_TEST(name)                                 \
@@ -190,30 +190,30 @@ static void expect_nothing_aside(void)
 STRAY_TEST(what_arrived_all_the_same_needs_a_commit_before_and_after_it_is_found_and_no_stray)
 {
     arrive(2);
-    unsigned writes = server_calls(NFS3_PROC_WRITE);
+    unsigned writes = server_calls(NFS_PROC_WRITE);
     scene_run(opens_other);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 2 + 1); /* one more, of the file */
-    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), writes);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 2 + 1); /* one more, of the file */
+    CHECK_EQUAL(server_calls(NFS_PROC_WRITE), writes);
     expect_nothing_aside();
 }
 
 STRAY_TEST(of_a_server_that_restarts_between_the_two_it_is_looked_for_again)
 {
     arrive(2);
-    server_hold(NFS3_PROC_READ);
+    server_hold(NFS_PROC_READ);
     pid_t pid = scene_start(opens_other);
     server_wait_held(1);
     server_do(FILE_SERVER_NEW_VERIFIER);
     server_release();
     scene_wait(pid);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 4 + 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 4 + 1);
     expect_nothing_aside();
 }
 
 STRAY_TEST(what_a_commit_that_failed_may_have_lost_is_set_aside_though_it_is_found)
 {
     arrive(2);
-    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_COMMIT, 1, NFS3ERR_IO);
     scene_run(opens_other);
     CHECK_EQUAL(strays(), 1);
 }
@@ -250,7 +250,7 @@ SCENE_TEST(what_may_yet_arrive_is_waited_for)
     scene_configure("write_behind_max = 16777216; failover_hold = 600;");
     disk_make("other", BLOCK, 0);
     disk_make("f", BLOCKS * BLOCK, 0);
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     pid_t pid = scene_start(writes_and_waits);
     server_wait_held(1); /* its sender's */
     kill(scene.agent, SIGKILL);
@@ -259,7 +259,7 @@ SCENE_TEST(what_may_yet_arrive_is_waited_for)
     scene.agent = 0;
     write_at_server(7, 9);
     pid = scene_start(opens_other);
-    while (server_calls(NFS3_PROC_READ) < 2)
+    while (server_calls(NFS_PROC_READ) < 2)
         usleep(1000);
     CHECK_EQUAL(strays(), 0);
     server_release();
@@ -288,9 +288,9 @@ static void may_not_write_it(void)
 
 STRAY_TEST(nobody_writes_the_file_while_the_server_cannot_be_asked)
 {
-    server_fail(NFS3_PROC_GETATTR, 100, NFS3ERR_IO);
+    server_fail(NFS_PROC_GETATTR, 100, NFS3ERR_IO);
     scene_run(may_not_write_it);
-    server_fail(NFS3_PROC_GETATTR, 0, 0);
+    server_fail(NFS_PROC_GETATTR, 0, 0);
     scene_run(opens_other);
     expect_block_2(1);
     CHECK_EQUAL(strays(), 0);
@@ -377,10 +377,10 @@ static void asks_twice(void)
     int fd = engine_adopt("f", O_RDWR);
     step_done(0);
     step_wait(1);
-    server_fail(NFS3_PROC_GETATTR, 1000, NFS3ERR_IO);
+    server_fail(NFS_PROC_GETATTR, 1000, NFS3ERR_IO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     expect_block_2(0);
-    server_fail(NFS3_PROC_GETATTR, 0, NFS3ERR_IO);
+    server_fail(NFS_PROC_GETATTR, 0, NFS3ERR_IO);
     CHECK_EQUAL(engine_fsync(fd), 0);
     expect_block_2(1);
 }
@@ -464,9 +464,9 @@ SCENE_TEST(what_a_process_has_on_its_way_that_is_slow_to_die_is_sent_once_it_is_
     pid_t pid = start_before(takes_it);
     step_done(1);
     step_wait(2);
-    unsigned asked = server_calls(NFS3_PROC_GETATTR);
+    unsigned asked = server_calls(NFS_PROC_GETATTR);
     pid_t visitor = scene_start(opens_other);
-    while (server_calls(NFS3_PROC_GETATTR) < asked + 6)
+    while (server_calls(NFS_PROC_GETATTR) < asked + 6)
         usleep(1000);
     scene_kill(pid);
     scene_wait(visitor);
@@ -476,7 +476,7 @@ SCENE_TEST(what_a_process_has_on_its_way_that_is_slow_to_die_is_sent_once_it_is_
 /* NFSv3: another host writes between the proof and the WRITE. */
 STRAY_TEST(who_is_overtaken_says_so_and_sends_nothing_else)
 {
-    server_hold(NFS3_PROC_WRITE);
+    server_hold(NFS_PROC_WRITE);
     pid_t pid = scene_start(opens_other);
     server_wait_held(1);
     change_file(2);

@@ -36,7 +36,7 @@ static int sync_all(void)
 static void only_syncs(void)
 {
     CHECK_EQUAL(sync_all(), 0);
-    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 1);
 }
 
 SCENE_TEST(sync_of_a_process_that_opened_nothing)

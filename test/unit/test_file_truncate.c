@@ -39,7 +39,7 @@ static void killed(const char *tunables, bool executed, bool restarts)
 {
     scene_configure(tunables);
     disk_make("f", 0, 0);
-    server_hold(NFS3_PROC_SETATTR);
+    server_hold(NFS_PROC_SETATTR);
     pid_t cutter = scene_start(cuts);
     step_wait(0);
     server_wait_held(1);
@@ -112,7 +112,7 @@ SCENE_TEST(what_was_not_sent_does_not_come_back_behind_a_cut_by_the_kernel)
 
 static unsigned commits(void)
 {
-    return server_calls(NFS3_PROC_COMMIT);
+    return server_calls(NFS_PROC_COMMIT);
 }
 
 ENGINE_TEST(a_change_of_size_that_takes_nothing_away_asks_for_no_commit)
@@ -135,11 +135,11 @@ ENGINE_TEST(what_the_server_refuses_can_be_cut)
     disk_make("f", 0, 0);
     int fd = engine_adopt("f", O_RDWR);
     engine_put(fd, OLD, 0, 1);
-    server_fail(NFS3_PROC_COMMIT, 1000, NFS3ERR_IO);
-    server_fail(NFS3_PROC_WRITE, 1000, NFS3ERR_NOSPC);
+    server_fail(NFS_PROC_COMMIT, 1000, NFS3ERR_IO);
+    server_fail(NFS_PROC_WRITE, 1000, NFS3ERR_NOSPC);
     CHECK_EQUAL(engine_truncate(fd, 0), 0);
-    server_fail(NFS3_PROC_COMMIT, 0, 0);
-    server_fail(NFS3_PROC_WRITE, 0, 0);
+    server_fail(NFS_PROC_COMMIT, 0, 0);
+    server_fail(NFS_PROC_WRITE, 0, 0);
     CHECK_EQUAL(engine_size(fd), 0);
     CHECK_EQUAL(disk_size("f"), 0);
 }

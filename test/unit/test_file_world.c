@@ -19,7 +19,7 @@ enum { BLOCK = 8192 };
 
 static unsigned writes_by_engine(void)
 {
-    return server_calls(NFS3_PROC_WRITE);
+    return server_calls(NFS_PROC_WRITE);
 }
 
 /* Writes a block of this version, and expects which world carries it. */
@@ -163,7 +163,7 @@ static pid_t kill_the_mover(void (*writes)(void))
     disk_make("f", BLOCK, 0);
     pid_t writer = scene_start(writes);
     step_wait(1);
-    server_hold(NFS3_PROC_COMMIT);
+    server_hold(NFS_PROC_COMMIT);
     pid_t mover = scene_start(moves_it);
     server_wait_held(1);
     scene_kill(mover);
@@ -209,7 +209,7 @@ static void writes_without_the_server(void)
 SCENE_TEST(a_file_that_was_opened_before_the_server_answered)
 {
     disk_make("f", BLOCK, 0);
-    server_fail(NFS3_PROC_FSINFO, 1, NFS3ERR_IO);
+    server_fail(NFS_PROC_FSINFO, 1, NFS3ERR_IO);
     pid_t without = scene_start(writes_without_the_server);
     step_wait(0);
     scene_run(opens_what_the_kernel_has);
@@ -245,9 +245,9 @@ SCENE_TEST(the_agent_is_asked_to_commit_what_who_opens_a_file_cannot)
     scene_configure("write_behind_max = 16777216;");
     pid_t writer = scene_start(leaves_it_uncommitted);
     step_wait(0);
-    server_fail(NFS3_PROC_GETATTR, 100, NFS3ERR_IO);
+    server_fail(NFS_PROC_GETATTR, 100, NFS3ERR_IO);
     scene_run(has_it_committed);
-    server_fail(NFS3_PROC_GETATTR, 0, 0);
+    server_fail(NFS_PROC_GETATTR, 0, 0);
     step_done(1);
     scene_wait(writer);
 }

@@ -7,7 +7,7 @@
 
 /* Starts a call and points the writer at its arguments. rpc_call_end() ends them. */
 void nfs3_call_begin(struct rpc_call *call, const struct nfs_client *client,
-                     enum nfs3_proc procedure, struct xdr_writer *arguments);
+                     enum nfs_procedure procedure, struct xdr_writer *arguments);
 
 /*
  * The outcome of an answered call, which is counted for the statistics: the error of the RPC, or

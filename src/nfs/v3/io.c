@@ -9,7 +9,7 @@ void nfs3_read_begin(struct rpc_call *call, const struct nfs_client *client,
                      const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data)
 {
     struct xdr_writer w;
-    nfs3_call_begin(call, client, NFS3_PROC_READ, &w);
+    nfs3_call_begin(call, client, NFS_PROC_READ, &w);
     nfs3_read_args_put(&w, fh, offset, (uint32_t)data->length);
     call->find_payload = nfs3_read_head;
     call->destination = data->vectors;
@@ -24,7 +24,7 @@ void nfs3_write_begin(struct rpc_call *call, const struct nfs_client *client,
                       enum nfs_stable stable)
 {
     struct xdr_writer w;
-    nfs3_call_begin(call, client, NFS3_PROC_WRITE, &w);
+    nfs3_call_begin(call, client, NFS_PROC_WRITE, &w);
     nfs3_write_args_put(&w, fh, offset, (uint32_t)data->length, stable);
     call->payload = data->vectors;
     call->payload_count = data->count;

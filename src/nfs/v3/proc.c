@@ -6,7 +6,7 @@
 #include "nfs/v3/xdr.h"
 
 void nfs3_call_begin(struct rpc_call *call, const struct nfs_client *client,
-                     enum nfs3_proc procedure, struct xdr_writer *arguments)
+                     enum nfs_procedure procedure, struct xdr_writer *arguments)
 {
     uint8_t *at =
         rpc_call_begin(call, client->auth, NFS_PROGRAM, NFS3_VERSION, (uint32_t)procedure);
@@ -19,7 +19,7 @@ int nfs3_call_outcome(const struct rpc_call *call, struct xdr_reader *results)
 {
     int error = call->error;
     xdr_reader_init(results, call->results, call->results_length);
-    if (error == 0 && call->procedure != NFS3_PROC_NULL) {
+    if (error == 0 && call->procedure != NFS_PROC_NULL) {
         struct xdr_reader status = *results;
         error = nfs3_status_errno(xdr_get_u32(&status));
         if (status.bad)
@@ -32,7 +32,7 @@ int nfs3_call_outcome(const struct rpc_call *call, struct xdr_reader *results)
 /* A procedure without payload, from its arguments to its results. It is on the caller's stack. */
 struct question {
     const struct nfs_client *client;
-    enum nfs3_proc procedure;
+    enum nfs_procedure procedure;
     struct xdr_writer arguments;
     struct xdr_reader results;
     bool unsettled, repeated; /* any time that it was asked */
@@ -42,7 +42,7 @@ struct question {
 
 /* Returns where the arguments go. */
 static struct xdr_writer *begin(struct question *question, const struct nfs_client *client,
-                                enum nfs3_proc procedure)
+                                enum nfs_procedure procedure)
 {
     question->client = client;
     question->procedure = procedure;
@@ -79,7 +79,7 @@ static int ask(struct question *question, int error)
 static int ask_null(const struct nfs_client *client)
 {
     struct question question;
-    begin(&question, client, NFS3_PROC_NULL);
+    begin(&question, client, NFS_PROC_NULL);
     return ask(&question, 0);
 }
 
@@ -88,7 +88,7 @@ static int ask_getattr(const struct nfs_client *client, const struct nfs_fh *fh,
 {
     struct question question;
     struct nfs3_getattr_res res;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_GETATTR);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_GETATTR);
     int error = ask(&question, nfs3_fh_args_put(w, fh));
     if (error == 0)
         error = nfs3_getattr_res_get(&question.results, &res);
@@ -102,7 +102,7 @@ static int ask_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
 {
     struct question question;
     struct nfs3_setattr_res res;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_SETATTR);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_SETATTR);
     int error = ask(&question, nfs3_setattr_args_put(w, fh, sattr, NULL));
     *unsettled = question.unsettled;
     if (error == 0)
@@ -117,7 +117,7 @@ static int ask_lookup(const struct nfs_client *client, const struct nfs_fh *dire
 {
     struct question question;
     struct nfs3_lookup_res res;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_LOOKUP);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_LOOKUP);
     int error = ask(&question, nfs3_lookup_args_put(w, directory, name));
     if (error == 0)
         error = nfs3_lookup_res_get(&question.results, &res);
@@ -133,7 +133,7 @@ static int ask_access(const struct nfs_client *client, const struct nfs_fh *fh, 
 {
     struct question question;
     struct nfs3_access_res res;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_ACCESS);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_ACCESS);
     int error = ask(&question, nfs3_access_args_put(w, fh, *access));
     if (error == 0)
         error = nfs3_access_res_get(&question.results, &res);
@@ -148,7 +148,7 @@ static int ask_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
                       struct nfs_fsinfo_res *res)
 {
     struct question question;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_FSINFO);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_FSINFO);
     int error = ask(&question, nfs3_fh_args_put(w, fh));
     return error != 0 ? error : nfs3_fsinfo_res_get(&question.results, res);
 }
@@ -158,7 +158,7 @@ static int ask_commit(const struct nfs_client *client, const struct nfs_fh *fh, 
 {
     struct question question;
     struct nfs3_commit_res res;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_COMMIT);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_COMMIT);
     int error = ask(&question, nfs3_commit_args_put(w, fh, offset, count));
     *repeated = question.repeated;
     if (error == 0)

@@ -133,7 +133,7 @@ void nfs4_read_begin(struct rpc_call *call, const struct nfs_client *client,
     struct xdr_writer w;
     int unready = nfs4_session_ready(client); /* without a session the call is refused */
     struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_READ);
-    nfs4_slots_begin(call, client, NFS3_PROC_READ, false, 3, &w);
+    nfs4_slots_begin(call, client, NFS_PROC_READ, false, 3, &w);
     call->unready = unready;
     nfs4_put_fh(&w, fh);
     nfs4_put_getattr(&w, NFS4_OF_FILE); /* before READ, so that the payload ends the reply */
@@ -211,7 +211,7 @@ static void write_begin(struct rpc_call *call, const struct nfs_client *client,
     struct xdr_writer w;
     int unready = nfs4_session_ready(client);
     struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_WRITE);
-    nfs4_slots_begin(call, client, NFS3_PROC_WRITE, true, expected ? 4 : 3, &w);
+    nfs4_slots_begin(call, client, NFS_PROC_WRITE, true, expected ? 4 : 3, &w);
     call->unready = unready;
     nfs4_put_fh(&w, fh);
     if (expected)

@@ -28,7 +28,7 @@ static struct xdr_writer *begin(struct question *question, const struct nfs_clie
 {
     question->client = client;
     question->procedure = procedure;
-    question->keep = procedure == NFS3_PROC_SETATTR || procedure == NFS3_PROC_COMMIT;
+    question->keep = procedure == NFS_PROC_SETATTR || procedure == NFS_PROC_COMMIT;
     question->operations = operations;
     question->unsettled = question->repeated = false;
     xdr_writer_init(&question->arguments, question->room, sizeof(question->room));
@@ -109,7 +109,7 @@ static int ask_null(const struct nfs_client *client)
 {
     struct rpc_call call, *calls[] = {&call};
     rpc_call_end(&call, rpc_call_begin(&call, client->auth, NFS_PROGRAM, NFS4_VERSION, 0));
-    call.procedure = NFS3_PROC_NULL;
+    call.procedure = NFS_PROC_NULL;
     nfs_call_run(client, calls, 1);
     nfs_call_count(&call, call.error);
     return call.error;
@@ -120,7 +120,7 @@ static int ask_getattr(const struct nfs_client *client, const struct nfs_fh *fh,
 {
     struct question question;
     struct nfs4_attributes attributes;
-    nfs4_put_getattr(begin(&question, client, NFS3_PROC_GETATTR, 1, fh), NFS4_OF_FILE);
+    nfs4_put_getattr(begin(&question, client, NFS_PROC_GETATTR, 1, fh), NFS4_OF_FILE);
     int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_GETATTR);
     if (error == 0)
         error = get_attributes(&question, NFS4_OF_FILE, NFS4_NEEDED, &attributes);
@@ -141,7 +141,7 @@ static int ask_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
     int error;
     do {
         struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_WRITE);
-        struct xdr_writer *w = begin(&question, client, NFS3_PROC_SETATTR, 2, fh);
+        struct xdr_writer *w = begin(&question, client, NFS_PROC_SETATTR, 2, fh);
         nfs4_put_set_size(w, &state, sattr->size);
         nfs4_put_getattr(w, NFS4_OF_FILE);
         error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_SETATTR);
@@ -190,7 +190,7 @@ static int ask_lookup(const struct nfs_client *client, const struct nfs_fh *dire
     size_t length = strnlen(name, NFS_NAME_MAX + 1);
     if (length > NFS_NAME_MAX)
         return -ENAMETOOLONG;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_LOOKUP, 3, directory);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_LOOKUP, 3, directory);
     nfs4_put_lookup(w, name, length);
     nfs4_put_op(w, NFS4_OP_GETFH);
     nfs4_put_getattr(w, NFS4_OF_FILE);
@@ -209,7 +209,7 @@ static int ask_lookup(const struct nfs_client *client, const struct nfs_fh *dire
 static int ask_root(const struct nfs_client *client, struct nfs_fh *fh)
 {
     struct question question;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_LOOKUP, 1, NULL);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_LOOKUP, 1, NULL);
     nfs4_put_op(w, NFS4_OP_GETFH);
     int error = ask(&question, NFS4_OP_PUTROOTFH, NFS4_OP_GETFH);
     if (error != 0)
@@ -241,7 +241,7 @@ static int ask_access(const struct nfs_client *client, const struct nfs_fh *fh, 
 {
     struct question question;
     uint32_t granted;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_ACCESS, 2, fh);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_ACCESS, 2, fh);
     nfs4_put_access(w, *access);
     nfs4_put_getattr(w, NFS4_OF_FILE);
     int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_ACCESS);
@@ -267,7 +267,7 @@ static int ask_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
 {
     struct question question;
     struct nfs4_attributes of;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_GETATTR, 2, fh);
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_GETATTR, 2, fh);
     nfs4_put_getattr(w, NFS4_OF_FILE_SYSTEM);
     nfs4_put_getattr(w, NFS4_OF_FILE);
     int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_GETATTR);
@@ -299,7 +299,7 @@ static int ask_commit(const struct nfs_client *client, const struct nfs_fh *fh, 
 {
     struct question question;
     uint64_t told;
-    nfs4_put_commit(begin(&question, client, NFS3_PROC_COMMIT, 1, fh), offset, count);
+    nfs4_put_commit(begin(&question, client, NFS_PROC_COMMIT, 1, fh), offset, count);
     int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_COMMIT);
     *repeated = question.repeated;
     if (error != 0)
@@ -333,6 +333,7 @@ const struct nfs_version nfs_version41 = {
     .session_after_fork = nfs4_session_after_fork,
     .session_renew = nfs4_session_renew,
     .session_fence = nfs4_fence_set,
+    .session_most = nfs4_session_most,
     .session_hold = nfs4_fence_hold,
     .leads_here = nfs4_session_leads_here,
     .session_facts = nfs4_session_facts,

@@ -110,11 +110,7 @@ static inline int nfs4_session_ready(const struct nfs_client *client)
 }
 
 /* The longest payload of a call, or of a reply; 0: not known yet. */
-static inline uint32_t nfs4_session_most(const struct nfs_session *session, bool write)
-{
-    return atomic_load_explicit(write ? &session->write_most : &session->read_most,
-                                memory_order_relaxed);
-}
+uint32_t nfs4_session_most(const struct nfs_session *session, bool write);
 
 /* The server no longer knows the session of this generation, or it is of no use. */
 void nfs4_session_lost(struct nfs_session *session, uint32_t generation);

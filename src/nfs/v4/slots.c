@@ -271,3 +271,9 @@ static void take_up(struct rpc_exact *exact)
 
 const struct rpc_exact nfs4_slots_exact = {
     .enter = enter, .leave = leave, .set_aside = set_aside, .take_up = take_up};
+
+uint32_t nfs4_session_most(const struct nfs_session *session, bool write)
+{
+    return atomic_load_explicit(write ? &session->write_most : &session->read_most,
+                                memory_order_relaxed);
+}
