@@ -1,8 +1,8 @@
 /*
  * Small helpers for the readers of configuration, and for src/cmd.
  */
-#ifndef CONF_TEXT_H
-#define CONF_TEXT_H
+#ifndef CONF_SOURCE_H
+#define CONF_SOURCE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -53,10 +53,10 @@ enum reach_why {
 const char *reach_reason(enum reach_why why);
 const char *reach_remedy(enum reach_why why);
 
-/* Is the run directory the reason, up to REACH_RUN_CROWDED? The server was not asked then. */
+/* Is it that this process cannot keep a ledger? The server was not asked then. */
 static inline bool reach_is_run(enum reach_why why)
 {
-    return why >= REACH_RUN_UNUSABLE && why <= REACH_RUN_CROWDED;
+    return why >= REACH_RUN_UNUSABLE && why <= REACH_RUN_DESCRIPTORS;
 }
 
 /* The reason for an -errno of the run directory or the registry in it. */
