@@ -15,7 +15,7 @@
 #include "run/command.h"
 #include "run/directory.h"
 #include "run/identity.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"

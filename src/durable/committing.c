@@ -7,7 +7,7 @@
 #include "mount/mounts.h"
 #include "mount/vouch.h"
 #include "durable/commit.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/log.h"
 
 enum { SAY_EVERY_S = 60 };

@@ -13,7 +13,7 @@
 #include "run/directory.h"
 #include "run/facts.h"
 #include "run/offline.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "stats/count.h"
 #include "sys/critical.h"
 #include "sys/log.h"

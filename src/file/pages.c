@@ -7,7 +7,7 @@
 #include "mount/mount.h"
 #include "mount/mounts.h"
 #include "ledger/store/hold.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 #include "sys/sys.h"

@@ -12,7 +12,7 @@
 
 #include "file/attributes.h"
 #include "io/io.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 

@@ -74,7 +74,7 @@ ssize_t io_write_end(struct file_open *open, struct durable_write *write, int re
 
 /* Now that no other process of the host writes there: is it behind the end of the file? 1, 0 or
  * -errno. */
-static int is_behind_end(struct file_open *open, uint64_t offset)
+static int is_beyond_end(struct file_open *open, uint64_t offset)
 {
     struct ledger_attributes attributes;
     int result = file_inode_attributes(open->inode, open->auth, &attributes);
@@ -98,7 +98,7 @@ static ssize_t write_now(struct file_open *open, struct durable_piece *piece, ui
         wait = !file_upper.help(NULL);
     if (result != 0)
         return result;
-    if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
+    if (piece->only_extends && (result = is_beyond_end(open, offset)) != 1) {
         ledger_write_end(&open->inode->entry, &write.announced, LEDGER_WRITE_FAILED, 0);
         return result;
     }

@@ -15,7 +15,7 @@
 #include "sys/sys.h"
 #include "run/identity.h"
 #include "run/directory.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "ledger/registry.h"
 
 #define NAME "registry"

@@ -17,7 +17,7 @@
 #include "net/pool.h"
 #include "reach/root.h"
 #include "reach/server.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/log.h"

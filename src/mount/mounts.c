@@ -4,7 +4,7 @@
 
 #include "mount/mount.h"
 #include "mount/mounts.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/proc.h"

@@ -10,7 +10,7 @@
 #include "run/directory.h"
 #include "run/facts.h"
 #include "run/offline.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 

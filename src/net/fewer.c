@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "run/facts.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "net/fewer.h"
 #include "net/health.h"
 #include "net/pool.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "run/offline.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "stats/count.h"
 #include "net/balance.h"
 #include "net/fewer.h"

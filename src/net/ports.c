@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "net/pool.h"
 #include "net/ports.h"
 #include "sys/critical.h"

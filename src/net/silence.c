@@ -11,7 +11,7 @@
 
 #include "net/health.h"
 #include "net/silence.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"

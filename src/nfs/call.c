@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "stats/catalogue.h"
 #include "stats/count.h"
 #include "net/health.h"

@@ -14,7 +14,7 @@
 #include "fd/user.h"
 #include "preload/preload.h"
 #include "run/facts.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/code.h"
 #include "sys/log.h"
 #include "sys/thread.h"

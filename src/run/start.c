@@ -8,7 +8,7 @@
 #include <sys/vfs.h>
 
 #include "run/directory.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/proc.h"
 
 enum { GROUP_MAX = 400, DAY_S = 86400, HOST_GROUP = 1 };

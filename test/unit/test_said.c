@@ -1,5 +1,5 @@
-/* What all processes together say now and then: src/run/said.c. */
-#include "run/said.h"
+/* What all processes together say now and then: src/run/log_limit.c. */
+#include "run/log_limit.h"
 #include "host_test.h"
 
 enum { PROCESSES = 8, ASKS = 200, MINUTE = 60 };

@@ -3,7 +3,7 @@
 #include "stats/count.h"
 #include "net/connect.h"
 #include "net/silence.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "path_scene.h"
 #include "sys/fd.h"
 

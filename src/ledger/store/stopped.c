@@ -11,7 +11,7 @@
 #include "ledger/store/map.h"
 #include "ledger/store/upper.h"
 #include "run/identity.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"

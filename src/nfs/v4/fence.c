@@ -8,7 +8,7 @@
 #include "nfs/v4/call.h"
 #include "nfs/v4/types.h"
 #include "run/fence.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"

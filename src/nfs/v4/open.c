@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "nfs/v4/call.h"
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "sys/alloc.h"
 #include "sys/hash.h"
 #include "sys/log.h"

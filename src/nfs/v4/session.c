@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/said.h"
+#include "run/log_limit.h"
 #include "stats/count.h"
 #include "nfs/v4/call.h"
 #include "nfs/v4/open.h"

@@ -2,7 +2,7 @@
  * A table of subjects and when each was last said, mapped by all processes. It has no lock and no
  * owner. Whatever is in it, the worst result is a line too many or, for an interval, too few.
  */
-#include "run/said.h"
+#include "run/log_limit.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * together: a server that hundreds of processes wait for is one piece of news. Processes with logs
  * in different places each say it.
  */
-#ifndef RUN_SAID_H
-#define RUN_SAID_H
+#ifndef RUN_LOG_LIMIT_H
+#define RUN_LOG_LIMIT_H
 
 #include <stdbool.h>
 
