@@ -113,11 +113,12 @@ $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
 # What tests share, built once: the servers that they play, and the scenes of the unit tests. A linker takes the first
 # object that defines a name, so no name may be there twice.
 PLAYED := $(BUILD)/test/scenes.a $(BUILD)/test/servers.a
-$(BUILD)/test/scenes.a: $(call obj,$(SCENES)) | $(BUILD)/test/servers.a
 $(BUILD)/test/servers.a: $(call obj,$(SERVERS))
-$(PLAYED):
 	@mkdir -p $(@D)
 	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+$(BUILD)/test/scenes.a: $(call obj,$(SCENES)) $(BUILD)/test/servers.a
+	@mkdir -p $(@D)
+	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 	@twice=$$(nm -gP $(PLAYED) 2>/dev/null | awk '$$2 ~ /[BDRT]/ && seen[$$1]++ { print $$1 }'); \
 	    [ -z "$$twice" ] || { echo "$@: defined twice: $$twice" >&2; rm -f $@; exit 1; }
 

@@ -271,8 +271,7 @@ static void submit(struct batch *batch, struct async_request *request)
         batch->held[batch->held_count++] = 0;
     struct net_channel *channel =
         async_lane_channel(batch->lane, client.server, (size_t)length, batch->held);
-    size_t longest = request->operation == ASYNC_WRITE ? client.write_max : client.read_max;
-    if (!channel || (size_t)length > longest || request->count > RPC_VECTORS_MAX) {
+    if (!channel || (size_t)length > nfs_longest(&client, request->operation == ASYNC_WRITE) || request->count > RPC_VECTORS_MAX) {
         if (request->operation == ASYNC_READ_AHEAD)
             done(batch, request, -EAGAIN);
         else

@@ -20,13 +20,14 @@ static bool is_doubtful(const struct durable_write *write, int result, bool repe
 }
 
 /* Of one that went well. */
-static void arrived(const struct file_target *to, const struct nfs_transfer *transfer,
+static void arrived(const struct durable_write *write, const struct nfs_transfer *transfer,
                     struct ledger_ending *ending)
 {
+    const struct file_target *to = write->to;
     const struct timespec before = {transfer->before.sec, transfer->before.nsec};
     ending->verifier = transfer->verifier;
     ending->before_ctime = transfer->before_present ? ledger_nanoseconds(&before) : 0;
-    ending->several = transfer->parts > 1;
+    ending->several = transfer->parts > 1 || write->taken > 0;
     ending->asked_ns = transfer->sent_ns;
     ending->attributes_known = transfer->attr.present;
     if (ending->attributes_known)
@@ -43,6 +44,7 @@ void durable_write_judge(struct durable_write *write, int result,
                          const struct nfs_transfer *transfer, struct ledger_ending *ending)
 {
     struct ledger_write *announced = &write->announced;
+    ending->overtaken = ending->is_old = ending->several = false;
     announced->unsettled = announced->unsettled || transfer->unsettled;
     announced->doubtful = announced->doubtful || is_doubtful(write, result, transfer->repeated);
     ending->file = write->to->entry;
@@ -52,7 +54,7 @@ void durable_write_judge(struct durable_write *write, int result,
         ending->outcome =
             transfer->committed == NFS_UNSTABLE ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
         write->ns = nfs_transfer_ns(transfer);
-        arrived(write->to, transfer, ending);
+        arrived(write, transfer, ending);
         return;
     }
     ending->outcome = LEDGER_WRITE_FAILED;
@@ -69,8 +71,11 @@ int durable_write_settle(struct durable_write *write, const struct rpc_call *cal
     transfer.repeated = false;
     if (call->error != -ENETDOWN)
         result = nfs_write_end(call, write->stable, &transfer);
-    if (result == 0 && transfer.length < write->announced.length)
+    write->taken = 0;
+    if (result == 0 && transfer.length < write->announced.length) {
+        write->taken = transfer.length;
         result = -EAGAIN;
+    }
     /* By its last answer, if the call was sent once more as it is. */
     write->announced.unsettled = write->announced.doubtful = false;
     durable_write_judge(write, result, &transfer, ending);
@@ -93,7 +98,8 @@ __attribute__((noinline)) int durable_write_alone(struct durable_write *write,
                            &transfer);
         durable_write_judge(write, result, &transfer, ending);
     } while (file_target_again(to, result));
-    write->taken = transfer.length;
+    if (transfer.length > write->taken)
+        write->taken = transfer.length;
     return result;
 }
 

@@ -20,7 +20,8 @@ struct durable_write {
     const struct iovec *vectors; /* the data, if it is not kept */
     uint64_t epoch;              /* as of ledger_file_asking(), after it was announced */
     uint64_t ns;                 /* result: how long it waited for the server */
-    size_t taken;                /* result, if it failed: the server has so many bytes of it */
+    size_t taken;                /* the server has so many bytes of it, by a short answer; result, if
+                                    it failed */
 };
 
 /* To announce it, at `offset`. */
@@ -54,7 +55,7 @@ static inline struct nfs_data durable_write_data(const struct durable_write *wri
 /* Does one call take all of it? */
 static inline bool durable_write_fits(const struct durable_write *write)
 {
-    return write->announced.length <= write->to->client.write_max;
+    return write->announced.length <= nfs_longest(&write->to->client, true);
 }
 
 /* Makes its call, which uses `kept`. */

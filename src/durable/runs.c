@@ -14,6 +14,7 @@ struct way {
     struct durable_run run;
     struct iovec kept[LEDGER_WRITE_VECTORS];
     struct rpc_call call;
+    bool begun; /* the call was made: one call takes all of the run */
 };
 
 /* Waits for the answer. */
@@ -22,7 +23,7 @@ static void finish(struct durable_runs *source, struct way *way)
     struct durable_write *write = &way->run.write;
     struct ledger_ending ending;
     int result = DURABLE_WRITE_TROUBLED;
-    if (durable_write_fits(write)) {
+    if (way->begun) {
         nfs_call_wait(&write->to->client, (struct rpc_call *[]){&way->call}, 1);
         result = durable_write_settle(write, &way->call, &ending);
     }
@@ -64,7 +65,9 @@ static void send_from(struct durable_runs *source, const struct window *window, 
     for (unsigned i = from; i < window->count; i++) {
         struct way *way = way_at(window, i);
         way->run.write.epoch = ledger_file_asking(source->c->to.entry);
-        if (!durable_write_fits(&way->run.write)) /* a record may be longer than a WRITE */
+        way->run.write.taken = 0;
+        way->begun = durable_write_fits(&way->run.write);
+        if (!way->begun) /* a record may be longer than a WRITE */
             continue;
         durable_write_begin(&way->run.write, way->kept, &way->call);
         calls[count++] = &way->call;
@@ -86,12 +89,11 @@ static void wait_for_oldest(const struct durable_runs *source, const struct wind
     struct net_channel *channels[RPC_DRIVE_MAX];
     unsigned count = 0;
     if (source->c->to.client.server->path_count == 1 ||
-        !durable_write_fits(&way_at(window, 0)->run.write))
+        !way_at(window, 0)->begun)
         return;
     for (unsigned i = 0; i < window->count && count < RPC_DRIVE_MAX; i++) {
         const struct way *way = way_at(window, i);
-        struct net_channel *channel =
-            durable_write_fits(&way->run.write) ? way->call.channel : NULL;
+        struct net_channel *channel = way->begun ? way->call.channel : NULL;
         unsigned known = 0;
         while (known < count && channels[known] != channel)
             known++;

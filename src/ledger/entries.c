@@ -458,6 +458,7 @@ void ledger_entry_name(const struct ledger_entry *entry, struct ledger_file *fil
     file->index = ledger_entry_index(entry);
     file->generation = atomic_load(&entry->generation);
     file->outside_pins = 0;
+    file->losses_known = atomic_load(&entry->losses.told);
 }
 
 bool ledger_file_find(const struct ledger_file_key *key, uint32_t *cursor, struct ledger_file *file)

@@ -47,6 +47,10 @@ struct nfs_client {
     int timeout_ms; /* 0: for ever, as a hard mount; else -ETIMEDOUT or the error of connecting */
 };
 
+/* The most bytes of one READ or WRITE of the client. A server that restarted may take less in a
+ * session than when the client was made. */
+size_t nfs_longest(const struct nfs_client *client, bool write);
+
 /* How many bytes one READ or WRITE has: what the server grants, at most the tunable `wanted` (0: it
  * is not set), in whole pages. */
 uint32_t nfs_transfer_size(uint32_t granted, int wanted);

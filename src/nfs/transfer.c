@@ -50,8 +50,7 @@ static void part_begin(struct part *part, const struct transfer *transfer)
         nfs_read_begin(&part->call, transfer->client, transfer->fh, offset, &part->data);
 }
 
-/* A restarted server may take less in a session than when the client was made. */
-static size_t longest_part(const struct nfs_client *client, bool write)
+size_t nfs_longest(const struct nfs_client *client, bool write)
 {
     uint32_t limit = write ? client->write_max : client->read_max;
     uint32_t most = client->session ? client->version->session_most(client->session, write) : 0;
@@ -62,7 +61,7 @@ static size_t longest_part(const struct nfs_client *client, bool write)
  * reach, but at most `most`. */
 static void part_cut(struct part *part, const struct transfer *transfer, size_t from, size_t most)
 {
-    size_t limit = longest_part(transfer->client, transfer->write);
+    size_t limit = nfs_longest(transfer->client, transfer->write);
     size_t length = most < limit ? most : limit;
     part->from = from;
     if (from == 0 && length == transfer->data.length && transfer->data.count <= RPC_VECTORS_MAX) {
@@ -222,7 +221,7 @@ __attribute__((noinline)) static int transfer_run_one(struct transfer *transfer)
 
 static int transfer_start(struct transfer *transfer)
 {
-    size_t limit = longest_part(transfer->client, transfer->write);
+    size_t limit = nfs_longest(transfer->client, transfer->write);
     struct nfs_transfer *sum = transfer->sum;
     sum->unsettled = sum->repeated = false;
     for (int tries = 1;; tries++) {

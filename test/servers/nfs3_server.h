@@ -1,5 +1,5 @@
 /* The server's side of the procedures of NFS version 3: gets arguments, puts results. As
- * nfs/nfs3_xdr.h. */
+ * nfs/v3/xdr.h. */
 #ifndef NFS3_SERVER_H
 #define NFS3_SERVER_H
 

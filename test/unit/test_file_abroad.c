@@ -245,8 +245,10 @@ ABROAD_TEST(another_thread_starts_the_one_that_reads_ahead, "read_ahead_max = 10
     CHECK_EQUAL(pthread_create(&thread, NULL, opens_to_read_abroad, NULL), 0);
     CHECK_EQUAL(pthread_join(thread, NULL), 0);
     struct file_open *open = engine_begin(engine_adopt("f", O_RDONLY));
+    pthread_mutex_lock(&open->ahead.lock);
     open->ahead.all = ahead_fetched_new(open);
     CHECK(open->ahead.all != NULL);
+    pthread_mutex_unlock(&open->ahead.lock);
     engine_end(open);
 }
 
