@@ -80,10 +80,13 @@ static bool has_parent_library(void)
  */
 static void stand_between(void)
 {
-    for (int ms = 0; ms < PASSING_MS && is_parent_passing(); ms++)
+    bool passing = is_parent_passing();
+    for (int ms = 0; ms < PASSING_MS && passing; ms++) {
         usleep(1000);
+        passing = is_parent_passing();
+    }
     signal(SIGCHLD, SIG_DFL);
-    pid_t agent = has_parent_library() ? fork() : 0;
+    pid_t agent = passing || has_parent_library() ? fork() : 0;
     int status = 0, number;
     sigset_t signals;
     if (agent <= 0)
