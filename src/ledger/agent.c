@@ -4,7 +4,7 @@
 #include "ledger/store/processes.h"
 #include "sys/sys.h"
 
-/* That a process has to start one before another process may. */
+/* How long a process may take to start an agent, before another process may try. */
 #define STARTING_NS UINT64_C(1000000000)
 
 uint32_t ledger_agent_self;
@@ -14,7 +14,8 @@ static struct ledger_agent *agent(void)
     return &ledger_map.shared->agent;
 }
 
-/* The kernel itself marks a robust lock whose owner died, before anybody can wait for its end. */
+/* The kernel marks the robust lock of an owner that died, before a process can wait for the owner's
+ * end. */
 bool ledger_agent_is_there(void)
 {
     if (!ledger_map.shared)
@@ -44,7 +45,7 @@ bool ledger_agent_watches(uint32_t number)
                                         memory_order_acquire) == number;
 }
 
-/* The place may be another server's by now, or have been meanwhile. */
+/* Another server may have the place by now, or may have had it meanwhile. */
 bool ledger_agent_serves(uint32_t number, unsigned place, uint64_t key)
 {
     struct ledger_agent_server *server = &agent()->servers[place];
@@ -59,7 +60,7 @@ bool ledger_agent_vouches(uint32_t number, uint32_t user)
                                                        memory_order_acquire) == number;
 }
 
-/* -ENOSPC: there is none. */
+/* The place of the server with this key. -ENOSPC: there is none. */
 static int known_place(uint64_t key)
 {
     for (int i = 0; i < LEDGER_AGENT_SERVERS; i++) {
@@ -69,7 +70,8 @@ static int known_place(uint64_t key)
     return -ENOSPC;
 }
 
-/* Another process may make one for it at the same time. */
+/* Makes a place for the server. Another process may do so at the same time. -ENOSPC: there is no
+ * room. */
 static int new_place(uint64_t key)
 {
     for (int i = 0; i < LEDGER_AGENT_SERVERS; i++) {
@@ -80,7 +82,7 @@ static int new_place(uint64_t key)
     return -ENOSPC;
 }
 
-/* The place of a server, which is made if there is none. -ENOSPC. */
+/* The place of a server; makes it if there is none. -ENOSPC: there is no room. */
 static int place_of(uint64_t key, uint64_t device)
 {
     int place = known_place(key);

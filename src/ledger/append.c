@@ -1,11 +1,11 @@
 /*
- * Appending. A process that writes at the end of a file takes a turn, as one that changes its size
- * does. Until the turn is over nobody else of the host writes beyond the end. So what is appended
- * in several pieces lands in one place. And when a write fails, or its process is killed, there is
- * no hole: nobody has written behind it.
+ * Appending. A process that writes at the end of a file takes a turn, as a process that changes the
+ * size does. Until the turn is over, no other process of the host writes beyond the end. So what is
+ * appended in several pieces lands in one place. And when a write fails, or its process is killed,
+ * there is no hole, as nothing was written behind it.
  *
  * A turn ends with its process. What the process had in flight is held like any other write
- * (hold.c). Whether the file grew by it only the server knows, and it is asked.
+ * (store/hold.c). Only the server knows whether the file grew by it, and is asked.
  */
 #include "ledger/append.h"
 #include "ledger/entries.h"
@@ -13,7 +13,8 @@
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
-/* Does the registry know the size, from an answer to a question of `since_ns` or later? */
+/* Does the registry know the size, from an answer to a question that was asked at `since_ns` or
+ * later? */
 static bool is_fresh(const struct ledger_entry *entry, uint64_t since_ns)
 {
     return (atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KNOWN) &&
@@ -29,7 +30,8 @@ static void take_turn(struct ledger_entry *entry, struct ledger_append *append, 
     append->turn = true;
 }
 
-/* Whose write is where this one is to be (0: only time must pass); UINT32_MAX: nobody's. */
+/* Sets `offset`, the end of the file. Returns the process that has a write there (0: only time must
+ * pass); UINT32_MAX: none. */
 static uint32_t find_place(struct ledger_entry *entry, struct ledger_append *append)
 {
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
@@ -50,7 +52,7 @@ int ledger_append_begin(struct ledger_file *file, struct ledger_append *append, 
         bool waits = !append->turn && !sys_test_unsafe(SYS_TEST_APPEND);
         uint32_t other = waits ? ledger_entry_truncator(entry) : 0;
         if (!other) {
-            /* A write that was held may have made the file longer at any time until now. */
+            /* A held write may have made the file longer at any time until now. */
             ledger_stripe_expire_now(stripe);
             if (!is_fresh(entry, append->fresh_ns)) {
                 ledger_entry_unlock(file);
@@ -80,7 +82,7 @@ void ledger_append_end(struct ledger_file *file, struct ledger_append *append, b
         return;
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     append->turn = false;
-    if (entry) { /* else another file has its place, and nobody waits for the turn */
+    if (entry) { /* else another file has the entry, and no process waits for the turn */
         if (ledger_entry_is_appending(entry) && atomic_load(&entry->truncator) == slot)
             ledger_entry_append_end(entry);
         if (failed) /* the server may have some of it */
@@ -88,11 +90,11 @@ void ledger_append_end(struct ledger_file *file, struct ledger_append *append, b
         ledger_entry_unlock(file);
         ledger_stripe_wake(ledger_stripe_of_file(file));
     }
-    /* Last: until then who finds this process dead looks for its turns. */
+    /* Last: a process that finds this one dead before that looks for its turns. */
     atomic_fetch_sub(&ledger_map.shared->processes[slot].truncations, 1);
 }
 
-/* ---- who appends ---- */
+/* ---- which descriptors append ---- */
 
 uint32_t ledger_append_changes(void)
 {

@@ -1,6 +1,6 @@
 /*
- * What is known of a file: its size, times and writers, as the server tells them and as the writes
- * and changes of size of this host make them.
+ * What is known of a file: its size and times, as the server tells them, and as this host changes
+ * them.
  */
 #include "ledger/store/pocket.h"
 #include "ledger/cache.h"
@@ -20,7 +20,7 @@ struct view {
     int64_t mtime, ctime;
 };
 
-/* Every load acquires, so that none can move behind the second look at `sequence`. */
+/* Every load acquires, so that none can move behind the second load of `sequence`. */
 static bool try_view(struct ledger_entry *entry, struct view *view)
 {
     uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_acquire);
@@ -43,7 +43,7 @@ static void view_entry(struct ledger_entry *entry, struct view *view)
         if (try_view(entry, view))
             return;
     }
-    /* The writer was preempted, or died: the lock waits for it, or mends the entry. */
+    /* The writer was preempted, or died. To take the lock waits for it, or mends the entry. */
     uint32_t stripe = ledger_stripe_of(ledger_entry_index(entry));
     ledger_stripe_lock(stripe);
     try_view(entry, view);
@@ -60,7 +60,8 @@ static void fill(const struct view *view, struct ledger_attributes *attributes)
     attributes->ctime.tv_nsec = view->ctime % 1000000000;
 }
 
-/* A view of that entry, without the lock. */
+/* A view of the entry that the process remembers, without the lock. False: it is another file's by
+ * now. */
 static bool view_remembered(const struct ledger_file *file, struct view *view)
 {
     struct ledger_entry *entry = ledger_entry_remembered(file);
@@ -151,10 +152,11 @@ static void put_time(_Atomic int64_t *where, int64_t value)
 }
 
 /*
- * The time that the file has by this host's own changes, which a change by somebody else is told
- * by: see ledger_file_changed_by_other(). Each answer to a write tells what that write made of it.
- * After a change without an answer it is known again when the server is asked, and nothing of this
- * host began or ended meanwhile (`quiet`). The flags as they are then.
+ * Keeps `own_mtime`: the time that the file has by this host's own changes. A later time tells of a
+ * change by another host: see ledger_file_changed_by_other(). Each answer to a write tells the time
+ * that the write made. After a change without an answer, the server must be asked again. The time
+ * is known then if nothing of this host began or ended meanwhile (`quiet`). Returns the flags as
+ * they are then.
  */
 static uint32_t learn_own(struct ledger_entry *entry, int64_t mtime, bool own, bool quiet)
 {
@@ -194,12 +196,12 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
     }
     if (size < entry->dirty_end)
         size = entry->dirty_end;
-    /* What is shorter, and has nothing to do with what this host has not committed, was cut by
-     * another host, or is older than a write that was answered meanwhile: it is to be asked again.
-     */
+    /* The answer is shorter, and uncommitted data is not the reason. Then another host cut the
+     * file, or the answer is older than a write that was answered meanwhile. The server must be
+     * asked again. */
     bool settled = difference == 0 || attributes->size >= size || size <= entry->uncommitted_end ||
                    size <= entry->dirty_end;
-    if (!own && known && later) /* by others, maybe: what was read before is old */
+    if (!own && known && later) /* perhaps by another host: what was read before is old */
         atomic_fetch_add(ledger_entry_freshness(entry), 1);
     ledger_entry_change(entry);
     put(&entry->size, size);
@@ -231,7 +233,7 @@ static bool confirm(struct ledger_entry *entry, const struct ledger_attributes *
                     uint64_t now_ns)
 {
     uint64_t size = attributes->size;
-    if (size < entry->dirty_end) /* which no server has yet */
+    if (size < entry->dirty_end) /* the server does not have these bytes yet */
         size = entry->dirty_end;
     bool same = (atomic_load(&entry->flags) & LEDGER_ENTRY_KNOWN) &&
                 atomic_load(&entry->size) == size &&
@@ -314,7 +316,7 @@ int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
         ledger_entry_unlock(file);
         return kernel ? LEDGER_OF_KERNEL : -ENOSPC;
     }
-    /* From here on the entry cannot be recycled, and writes and replays beyond `size` wait. */
+    /* From here on the entry is not recycled, and writes and replays beyond `size` wait. */
     atomic_fetch_add(&ledger_map.shared->processes[slot].truncations, 1);
     entry->truncate.size = size;
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
@@ -336,11 +338,11 @@ void ledger_file_truncate_end(struct ledger_file *file, uint64_t size, bool done
     bool ours = slot && atomic_load(&entry->truncator) == slot;
     ledger_entry_untold(entry);
     if (done) {
-        if (ours) /* who finds this process dead from here on cuts in its place */
+        if (ours) /* a process that finds this one dead from here on cuts in its place */
             atomic_fetch_or(&entry->flags, LEDGER_ENTRY_TRUNCATED);
         ledger_entry_set_size(entry, size, &garbage);
     } else {
-        ledger_entry_forget_size(entry); /* the error may be of the answer, not of the change */
+        ledger_entry_forget_size(entry); /* perhaps only its answer is lost */
     }
     if (ours) {
         atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_TRUNCATED);
@@ -368,7 +370,7 @@ bool ledger_file_truncated_by_kernel(const struct ledger_file_key *key, uint64_t
                                      : ledger_entry_next(key->device, key->inode, NULL);
     if (entry) {
         ledger_entry_untold(entry);
-        ledger_entry_outdate(entry); /* first, whoever dies between the two */
+        ledger_entry_outdate(entry); /* first, as this process may die between the two */
         ledger_entry_set_size(entry, size, &garbage);
         ledger_entry_outdate(entry);
         beyond = ledger_entry_truncator(entry) || ledger_record_beyond(entry, size);

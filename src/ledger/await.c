@@ -18,7 +18,7 @@ int ledger_file_await_writes_for(struct ledger_file *file, uint64_t longest_ns)
     struct ledger_stripe *stripe = &ledger_map.shared->stripes[number];
     uint64_t deadline = sys_now_ns() + longest_ns;
     ledger_stripe_lock(number);
-    uint64_t sequence = ledger_stripe_next(stripe); /* what begins later has it */
+    uint64_t sequence = ledger_stripe_next(stripe); /* later writes have it */
     ledger_stripe_unlock(number);
     for (;;) {
         struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);

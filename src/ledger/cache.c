@@ -24,7 +24,7 @@ uint32_t ledger_cache_groups(void)
 
 /* ---- groups ---- */
 
-/* Where the frames of a unit of a file are. */
+/* The group of the frames of a unit of a file. */
 static uint32_t group_of(uint32_t file, uint64_t offset)
 {
     uint64_t hash =
@@ -32,7 +32,7 @@ static uint32_t group_of(uint32_t file, uint64_t offset)
     return (uint32_t)((hash >> 32) * ledger_map.shared->group_count >> 32);
 }
 
-/* Who died under it left a frame that is not valid, at worst. */
+/* A process that died with the lock left a frame that is not valid, at worst. */
 static void lock_group(uint32_t group)
 {
     pthread_mutex_t *lock = &ledger_map.shared->cache_locks[group % LEDGER_CACHE_LOCKS];
@@ -67,7 +67,7 @@ static bool has_memory(uint32_t group, unsigned way)
     return ledger_map.shared->group_ways[group] >> way & 1;
 }
 
-/* What is written and not committed needs room there as well, and more. */
+/* Uncommitted data needs room in the same file system, and is more important. */
 static bool is_room_left(void)
 {
     struct statfs system;
@@ -99,8 +99,8 @@ static struct ledger_frame *find(uint32_t group, uint32_t file, uint64_t block)
     return NULL;
 }
 
-/* A frame for a block that has none: one that is free, else the one that was not used for the
- * longest time. NULL: there is no memory. */
+/* A frame for a block that has none: a free one; else the one that was last used longest ago. NULL:
+ * there is no memory. */
 static struct ledger_frame *choose(uint32_t group, uint64_t block)
 {
     struct ledger_frame *best = NULL;
@@ -125,14 +125,15 @@ static void use(struct ledger_frame *frame, uint32_t group)
 
 /* ---- giving ---- */
 
-/* Does it have bytes that may be believed, whatever is in shared memory? */
+/* Does the frame have bytes of the file as it is in the stamp? The bounds are checked, as shared
+ * memory may have been damaged. */
 static bool is_good(const struct ledger_frame *frame, const struct ledger_stamp *stamp)
 {
     return frame->truncations == stamp->truncations && frame->frames == stamp->frames &&
            frame->from < frame->to && frame->to <= LEDGER_FRAME;
 }
 
-/* Of one unit. How much of it. */
+/* Copies from the frames of one unit. Returns how many bytes. */
 static size_t copy_unit(uint32_t file, const struct ledger_stamp *stamp, uint64_t offset,
                         size_t length, uint8_t *bytes)
 {
@@ -154,7 +155,7 @@ static size_t copy_unit(uint32_t file, const struct ledger_stamp *stamp, uint64_
         use(frame, group);
         done += part;
         if (from + part < LEDGER_FRAME)
-            break; /* that is all it has, or what is wanted */
+            break; /* the frame has no more, or no more is wanted */
     }
     unlock_group(group);
     return done;
@@ -203,7 +204,7 @@ enum ledger_cache_state ledger_cache_judge_copy(const struct ledger_file *file,
     const struct ledger_entry *entry = cached_entry(file);
     if (!entry)
         return LEDGER_CACHE_OLD;
-    /* First: what was seen last may have been something new, and drop all of it. */
+    /* First: the last look at the server may have shown something new, and dropped all of it. */
     bool seen = atomic_load_explicit(&entry->frames_seen_ns, memory_order_acquire) >= since_ns;
     if (!ledger_stamp_is(entry, stamp, LEDGER_STAMP_SIZE | LEDGER_STAMP_FRAMES, offset,
                          offset + length))
@@ -213,10 +214,10 @@ enum ledger_cache_state ledger_cache_judge_copy(const struct ledger_file *file,
 
 /* ---- keeping ---- */
 
-/* Bytes that are kept, of vectors that follow one another. */
+/* The bytes to be kept, in vectors that follow one another. */
 struct source {
     const struct iovec *vector;
-    size_t used; /* of the first */
+    size_t used; /* of the first vector */
 };
 
 static void take(struct source *source, uint8_t *bytes, size_t length)
@@ -251,14 +252,14 @@ static void skip(struct source *source, size_t length)
     }
 }
 
-/* Bytes [from, to) of a block. */
+/* Keeps bytes [from, to) of a block. */
 static void keep_block(uint32_t group, uint32_t file, const struct ledger_stamp *stamp,
                        uint64_t block, uint32_t from, uint32_t to, struct source *source)
 {
     uint32_t first = from, end = to;
     struct ledger_frame *frame = find(group, file, block);
     if (frame && is_good(frame, stamp) && from <= frame->to && to >= frame->from) {
-        first = frame->from < from ? frame->from : from; /* it has more of the block */
+        first = frame->from < from ? frame->from : from; /* the frame has more of the block */
         end = frame->to > to ? frame->to : to;
     } else if (!frame) {
         frame = choose(group, block);
@@ -279,7 +280,7 @@ static void keep_block(uint32_t group, uint32_t file, const struct ledger_stamp 
     set_valid(frame, 1);
 }
 
-/* Of one unit, under the stripe's lock. */
+/* Keeps bytes of one unit, under the stripe's lock. */
 static void keep_unit(uint32_t file, const struct ledger_stamp *stamp, uint64_t offset,
                       size_t length, struct source *source)
 {
@@ -295,7 +296,7 @@ static void keep_unit(uint32_t file, const struct ledger_stamp *stamp, uint64_t 
     unlock_group(group);
 }
 
-/* Under the stripe's lock: did nothing happen that makes other bytes of [start, end)? */
+/* Under the stripe's lock: may the bytes of [start, end) be kept, as nothing has changed them? */
 static bool may_keep(const struct ledger_entry *entry, const struct ledger_stamp *stamp,
                      uint64_t start, uint64_t end)
 {
@@ -327,7 +328,7 @@ void ledger_cache_keep(struct ledger_file *file, const struct ledger_stamp *stam
     }
 }
 
-/* ---- what makes them old ---- */
+/* ---- what makes frames old ---- */
 
 void ledger_cache_broken(const struct ledger_entry *entry, uint64_t start, uint64_t end)
 {
@@ -387,7 +388,7 @@ void ledger_cache_wrote(struct ledger_entry *entry, const struct ledger_attribut
         return;
     bool doubtful = entry->frames_doubt != 0;
     bool explained = before <= (doubtful ? entry->frames_since : entry->frames_ctime);
-    if (doubtful && ctime == entry->frames_doubt) /* it was this write */
+    if (doubtful && ctime == entry->frames_doubt) /* this write made the time in doubt */
         entry->frames_doubt = explained ? 0 : before;
     else if (!explained)
         doubt(entry, before);
@@ -408,7 +409,7 @@ void ledger_cache_times(struct ledger_entry *entry, const struct ledger_attribut
         see(entry, asked_ns);
         return;
     }
-    if (!same || !is_idle(entry)) { /* it may be of a write of this host, whose answer is to come */
+    if (!same || !is_idle(entry)) { /* a write may have made it */
         if (!known && ctime >= entry->frames_ctime)
             doubt(entry, ctime);
         return;

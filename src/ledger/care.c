@@ -27,7 +27,8 @@ void ledger_agent_ready(void)
 {
     struct timespec now;
     uint32_t number;
-    /* What the one before had in its care is a stray for those who look from now on. */
+    /* What the agent before this one had in its care is a stray for processes that look from now
+     * on. */
     ledger_process_sweep(0);
     ledger_agent_give_back();
     do
@@ -104,7 +105,7 @@ bool ledger_agent_asked(uint32_t slot, int *pid, bool *watched)
 bool ledger_agent_watch(uint32_t slot, int pid)
 {
     struct ledger_process *process = &ledger_map.shared->processes[slot];
-    ledger_process_check(slot); /* a pid is used again: is it the process that has the slot? */
+    ledger_process_check(slot); /* pids are used again: is the slot still that of the process? */
     if (!atomic_load(&process->state) || process->pid != (uint32_t)pid)
         return false;
     atomic_store(&process->lack, 0);

@@ -1,20 +1,19 @@
 /*
  * COMMITs under way. A server may report an error of its disk to one COMMIT only, and forget the
- * data. Another COMMIT, which it answers later, succeeds then, though that data is gone; and
- * perhaps the failure of the first is not noted here yet. So each COMMIT is noted in the stripe
- * until its answer is known, and one that succeeded waits for those that were sent before its
- * answer came.
+ * data. Another COMMIT that it answers later then succeeds, though the data is gone. Perhaps the
+ * failure of the first is not noted here yet. So each COMMIT is noted in the stripe until its
+ * answer is known. A COMMIT that succeeded waits for those that were sent before its answer came.
  *
- * What the server forgets is all data that it had when it met the error: also writes that were
- * acknowledged after the COMMIT was sent, and some whose answer is still to come.
+ * The server forgets all data that it had when it met the error. That includes writes that were
+ * acknowledged after the COMMIT was sent, and some that have no answer yet.
  *
- * The error may as well be told to a WRITE that was to reach the disk at once: of a program that
- * wants it so, of an fsync, or of a replay. So one that is on its way is waited for in the same
+ * The server may also tell the error to a WRITE that was to reach the disk at once: a WRITE of a
+ * program that wants it so, of an fsync, or of a replay. So such a WRITE is waited for in the same
  * way.
  *
  * Only a few COMMITs of one file are under way at a time, of all processes together. A thread that
- * comes then waits for the next one, which vouches for the data of all that wait. So however many
- * threads write, they neither fill the stripe's places nor make the server commit the same data
+ * comes then waits for the next one, which vouches for the data of all that wait. So many threads
+ * that write do not fill the stripe's places. Nor do they make the server commit the same data
  * again and again.
  */
 #include "ledger/commits.h"
@@ -24,8 +23,9 @@
 
 enum { COMMITS_OF_A_FILE = 2 };
 
-/* How long one waits for the others: their process may be stopped, or their path be dead. But a
- * server that took longer for this COMMIT, or for the last one, may take as long for the others. */
+/* How long a COMMIT waits for the others: their process may be stopped, or their path be dead. But
+ * a server that took longer for this COMMIT, or for the last one, may take as long for the others.
+ */
 #define LONGEST_NS    UINT64_C(1000000000)
 #define LONGEST_TIMES 2
 
@@ -34,7 +34,7 @@ static uint64_t longest_ns(uint64_t took_ns)
     return took_ns * LONGEST_TIMES > LONGEST_NS ? took_ns * LONGEST_TIMES : LONGEST_NS;
 }
 
-/* NULL: the COMMIT was never noted, or is not noted any more because it was given up. */
+/* The place of the COMMIT. NULL: it was never noted, or was given up since. */
 static struct ledger_committing *place_of(struct ledger_stripe *stripe,
                                           const struct ledger_commit *commit)
 {
@@ -45,15 +45,15 @@ static struct ledger_committing *place_of(struct ledger_stripe *stripe,
                : NULL;
 }
 
-/* Nobody waits for its answer any more: it counts as failed. */
+/* No thread waits for its answer any more: the COMMIT counts as failed. */
 static void give_up(struct ledger_committing *place)
 {
     ledger_records_distrust(place->file);
     place->state = LEDGER_COMMIT_OVER;
 }
 
-/* The COMMITs of a file: the newest that is under way, how many were sent and have no answer,
- * and whether one that began at `since` or later is over and vouches for all before it. */
+/* The COMMITs of a file: the newest under way; how many were sent and have no answer; whether one
+ * that began at `since` or later is over and vouches for all before it. */
 struct others {
     struct ledger_committing *newest;
     unsigned sent;
@@ -83,8 +83,8 @@ static bool is_needed(const struct ledger_committing *place)
     return place->ticket && place->state <= LEDGER_COMMIT_ANSWERED;
 }
 
-/* A place for another COMMIT: of one that is over; else the next that was never used; else the
- * oldest of those that are not needed; else the oldest. So no more places are in use than there
+/* A place for another COMMIT. In this order: that of a COMMIT that is over; the next that was never
+ * used; the oldest that is not needed; the oldest. So there are no more places in use than there
  * were COMMITs at a time. */
 static struct ledger_committing *find_place(struct ledger_stripe *stripe)
 {
@@ -126,7 +126,7 @@ bool ledger_commit_begin(struct ledger_file *file, struct ledger_commit *commit)
     ledger_process_slot();
     while ((entry = ledger_entry_lock(file, false, NULL))) {
         struct ledger_stripe *stripe = &ledger_map.shared->stripes[number];
-        stripe->commit_waiters -= waited; /* one that is killed while it waits is counted on */
+        stripe->commit_waiters -= waited; /* a thread that is killed while it waits stays counted */
         waited = false;
         if (since == 0) {
             since = stripe->commits + 1;
@@ -145,11 +145,11 @@ bool ledger_commit_begin(struct ledger_file *file, struct ledger_commit *commit)
             wait_for = others.newest;
         else if (taken)
             wait_for = place;
-        if (!joined && wait_for && wait_for->ticket >= since) { /* this one has all its time */
+        if (!joined && wait_for && wait_for->ticket >= since) { /* it gets all its time */
             joined = wait_for->ticket;
             deadline = commit->began_ns + longest_ns(stripe->commit_took_ns);
         }
-        /* What it joined drops the records before it is over. */
+        /* The COMMIT that was joined drops the records before it is over. */
         if ((commit->vouches || joined) && wait_for && commit->began_ns < deadline) {
             stripe->commit_waiters++;
             waited = true;
@@ -185,7 +185,8 @@ void ledger_commit_failed(struct ledger_file *file, const struct ledger_commit *
     ledger_stripe_wake(number);
 }
 
-/* A COMMIT of the file that was sent with this ticket or an earlier one; NULL: there is none. */
+/* A COMMIT of the file without an answer, with this ticket or an earlier one; NULL: there is none.
+ */
 static struct ledger_committing *sent_before(struct ledger_stripe *stripe, uint32_t file,
                                              uint64_t ticket)
 {
@@ -197,7 +198,7 @@ static struct ledger_committing *sent_before(struct ledger_stripe *stripe, uint3
     return NULL;
 }
 
-/* A look for what is TO_DISK of a file. */
+/* A look for the records of a file that are TO_DISK. */
 struct to_disk {
     uint64_t last; /* ticket */
     bool any;
@@ -215,8 +216,8 @@ static bool goes_before(uint32_t index, uint64_t argument)
     return record->began <= look->last;
 }
 
-/* Of a record of the file that is on its way to the disk since before this ticket, or with it; 0:
- * there is none. */
+/* A record of the file that is on its way to the disk since this ticket, or before; 0: there is
+ * none. */
 static uint32_t to_disk_before(uint32_t file, uint64_t ticket)
 {
     struct ledger_entry *entry = &ledger_map.entries[file];
@@ -229,7 +230,7 @@ static uint32_t to_disk_before(uint32_t file, uint64_t ticket)
     return found;
 }
 
-/* Nobody waits for their answers any more: they count as failed. */
+/* No thread waits for their answers any more: they count as failed. */
 static void give_up_to_disk(uint32_t file, uint64_t ticket)
 {
     uint32_t index;
@@ -245,7 +246,7 @@ bool ledger_file_to_disk(struct ledger_file *file)
            atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_TO_DISK;
 }
 
-/* Locks the file's stripe. The place of the COMMIT there; NULL: it was taken from it. */
+/* Locks the file's stripe. Returns the place of the COMMIT there; NULL: it has none any more. */
 static struct ledger_committing *lock_place(struct ledger_file *file,
                                             const struct ledger_commit *commit, uint32_t *number)
 {
@@ -266,7 +267,7 @@ void ledger_commit_answered(struct ledger_file *file, const struct ledger_commit
         uint64_t deadline = now + longest_ns(now - commit->began_ns);
         uint32_t entry = place->file;
         stripe->commit_took_ns = now - commit->began_ns;
-        place->state = LEDGER_COMMIT_ANSWERED; /* two that were do not wait for each other */
+        place->state = LEDGER_COMMIT_ANSWERED; /* two with answers do not wait for each other */
         while (commit->vouches && (place = sent_before(stripe, entry, last))) {
             if (sys_now_ns() >= deadline)
                 give_up(place);
@@ -291,7 +292,7 @@ void ledger_commit_over(struct ledger_file *file, const struct ledger_commit *co
     uint32_t number;
     struct ledger_committing *place = lock_place(file, commit, &number);
     if (ledger_map.shared->stripes[number].commit_waiters == 0)
-        vouches = false; /* nobody needs to know */
+        vouches = false; /* no thread needs to know */
     if (place)
         place->state = vouches ? LEDGER_COMMIT_VOUCHES : LEDGER_COMMIT_OVER;
     ledger_stripe_unlock(number);

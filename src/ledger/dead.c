@@ -1,5 +1,5 @@
 /*
- * What a process left in the registry as it died, or left it.
+ * What a process left in the registry when it died, or gave its slot back.
  */
 #include "ledger/dead.h"
 
@@ -13,7 +13,7 @@
 
 enum { LOOKS_MAX = 4 };
 
-/* What a record of a dead process will be: a flag of its file; 0: nothing that is owed. */
+/* The flag that its file gets for a record of a dead process; 0: none, nothing of it is owed. */
 static uint32_t orphan_flag(const struct ledger_record *record)
 {
     uint32_t state = ledger_record_state(record);
@@ -24,8 +24,8 @@ static uint32_t orphan_flag(const struct ledger_record *record)
                : 0;
 }
 
-/* Before a record of the file that was of a dead process is nobody's: what the dead left of it has
- * a carer, or none. */
+/* Call this before a record of a dead process loses its owner: notes whether an agent has it in its
+ * care. */
 static void orphan(struct ledger_entry *entry, const struct ledger_record *record, uint32_t slot)
 {
     uint32_t flag = orphan_flag(record);
@@ -33,14 +33,15 @@ static void orphan(struct ledger_entry *entry, const struct ledger_record *recor
         ledger_entry_orphan(entry, slot, flag);
 }
 
-/* Did the dead process send what others wrote that live, or that are dead, and have been noted? */
+/* Did the dead process send the record for another one, which lives, or which is dead and was
+ * noted? */
 static bool is_of_others(const struct ledger_entry *entry, const struct ledger_record *record)
 {
     uint32_t writer = atomic_load(&record->writer), flag = orphan_flag(record);
     return writer && (writer < LEDGER_PROCESSES || (atomic_load(&entry->flags) & flag) == flag);
 }
 
-/* What the dead process had sent of it may still be on its way to the server. */
+/* What the dead process had sent of the record may still be on its way to the server. */
 static void end_sending(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage)
 {
     struct ledger_record *record = ledger_record(index);
@@ -49,7 +50,7 @@ static void end_sending(struct ledger_entry *entry, uint32_t index, struct ledge
         return;
     ledger_record_hold(index);
     ledger_entry_untold(entry);
-    if (record->to_disk) /* it may have been told an error: see commits.c */
+    if (record->to_disk) /* its answer may have told an error: see commits.c */
         ledger_records_distrust(ledger_entry_index(entry));
     if (state == LEDGER_RECORD_REPLAY) {
         ledger_record_set_state(record, LEDGER_RECORD_ACKED);
@@ -58,7 +59,7 @@ static void end_sending(struct ledger_entry *entry, uint32_t index, struct ledge
     if (record->promised) {
         ledger_dirty_return(entry, index, garbage);
     } else {
-        /* Has it made the file longer? Only the server knows. */
+        /* Only the server knows whether it made the file longer. */
         if (ledger_record_end(record) > atomic_load(&entry->size))
             ledger_entry_forget_size(entry);
         ledger_record_drop(entry, index, garbage);
@@ -66,7 +67,7 @@ static void end_sending(struct ledger_entry *entry, uint32_t index, struct ledge
     ledger_entry_count_change(entry);
 }
 
-/* A record of a dead process that is in the lists. */
+/* Gives back a record of a dead process that is linked. */
 static void give_back_listed(struct ledger_entry *entry, uint32_t index, uint32_t slot,
                              struct ledger_garbage *garbage)
 {
@@ -85,12 +86,12 @@ static void give_back_listed(struct ledger_entry *entry, uint32_t index, uint32_
     ledger_record_return(record);
     if (atomic_load(&record->owner) != slot)
         return;
-    if (others) /* and it has newer bytes by now, which the dead process wrote */
+    if (others) /* it has newer bytes by now, which the dead process wrote */
         orphan(entry, record, slot);
     atomic_store(&record->owner, 0);
 }
 
-/* A record that is, or was, in the lists. */
+/* Gives back a record that is linked, or was when the caller looked. */
 static void give_back_linked(uint32_t index, uint32_t slot)
 {
     struct ledger_record *record = ledger_record(index);
@@ -114,8 +115,8 @@ static void give_back_linked(uint32_t index, uint32_t slot)
     ledger_arena_give(garbage.first);
 }
 
-/* Is it the process's, or will be? It may be lent, or returned, at the same time: both are stored
- * in the place where it goes before they go from the place where it was. */
+/* Is the record the process's, or will it be? It may be lent or returned at the same time. Then the
+ * slot is stored in the new place before it leaves the old one. */
 static bool concerns(const struct ledger_record *record, uint32_t slot)
 {
     if (atomic_load(&record->owner) == slot)
@@ -124,7 +125,7 @@ static bool concerns(const struct ledger_record *record, uint32_t slot)
            (atomic_load(&record->writer) == slot || atomic_load(&record->owner) == slot);
 }
 
-/* Did it have any? */
+/* Gives back all records that are found. Were there any? */
 static bool give_back_some(uint32_t slot)
 {
     uint32_t end = atomic_load(&ledger_map.shared->next_record);
@@ -146,14 +147,16 @@ static bool give_back_some(uint32_t slot)
     return found;
 }
 
-/* Others that send what it wrote may have split a record meanwhile: more than once is rare. */
+/* Other processes that send what it wrote may have split a record meanwhile. That is rare: one look
+ * is enough mostly. */
 static void give_back_records(uint32_t slot)
 {
     for (int i = 0; i < LOOKS_MAX && give_back_some(slot); i++)
         ;
 }
 
-/* Whether the size changed before the process died, or will, is not known in most cases. */
+/* Ends its turns and its changes of size. Mostly it is not known whether the size changed, or still
+ * will. */
 static void give_back_truncations(uint32_t slot)
 {
     struct ledger_garbage garbage = {0};

@@ -20,8 +20,8 @@ uint32_t ledger_file_user(struct ledger_file *file)
 
 /* ---- the list ---- */
 
-/* A record that takes newer bytes is its process's that wrote them: that lives. One that is still
- * in flight is so as it returns. */
+/* A record that takes newer bytes belongs to the process that wrote them, as that process lives. A
+ * record that is in flight belongs to it once it returns. */
 static void hand_over(uint32_t index, uint32_t newer)
 {
     struct ledger_record *record = ledger_record(index);
@@ -29,7 +29,7 @@ static void hand_over(uint32_t index, uint32_t newer)
     uint32_t owner = atomic_load_explicit(&ledger_record(newer)->owner, memory_order_relaxed);
     bool returns = ledger_record_is_promised(record);
     if (self != owner)
-        record->aside = 0; /* who sets it aside does not have them */
+        record->aside = 0; /* the process that sets it aside does not have them */
     if (returns)
         atomic_store(&record->writer, (uint16_t)(owner == self ? 0
                                                  : owner       ? owner
@@ -39,8 +39,9 @@ static void hand_over(uint32_t index, uint32_t newer)
 }
 
 /*
- * Both hold bytes of [start, end) of the file, and those of `from` are newer: they replace those of
- * `to`. Until `from` is dropped both are there, so that who dies here leaves nothing half done.
+ * Both records have bytes of [start, end) of the file, and those of `from` are newer: they replace
+ * those of `to`. Both records stay until `from` is dropped. So a process that dies here leaves
+ * nothing half done.
  */
 static void replace(struct ledger_entry *entry, uint32_t from, uint32_t to, uint64_t start,
                     uint64_t end, struct ledger_garbage *garbage)
@@ -51,7 +52,8 @@ static void replace(struct ledger_entry *entry, uint32_t from, uint32_t to, uint
     ledger_record_drop(entry, from, garbage);
 }
 
-/* Who dies before the first one is trimmed leaves both with the same bytes: see is_older(). */
+/* A process that dies before the first part is trimmed leaves both with the same bytes: see
+ * is_older(). */
 uint32_t ledger_dirty_split(struct ledger_entry *entry, uint32_t index, uint64_t at)
 {
     const struct ledger_record *record = ledger_record(index);
@@ -72,8 +74,8 @@ uint32_t ledger_dirty_split(struct ledger_entry *entry, uint32_t index, uint64_t
 
 /*
  * Ends an overlap of two dirty records: the older one keeps what is not in the newer one. If that
- * is more than one piece, and the newer bytes are few, they go into the older record, so that many
- * small writes leave few records. True: the newer one is gone.
+ * is more than one piece, and the newer bytes are few, they go into the older record. So many small
+ * writes leave few records. True: the newer record is gone.
  *
  * Nothing long is copied: a process may be stopped here, and all others wait for the lock.
  */
@@ -101,8 +103,8 @@ static bool settle(struct ledger_entry *entry, uint32_t older, uint32_t newer,
     return false;
 }
 
-/* Of two records that are DIRTY. Those of one sequence are parts of a split that a process did not
- * live to finish. */
+/* Both records are DIRTY. Records of one sequence are parts of a split that a process did not live
+ * to finish. */
 static bool is_older(const struct ledger_record *other, const struct ledger_record *record)
 {
     return other->sequence != record->sequence
@@ -110,8 +112,8 @@ static bool is_older(const struct ledger_record *other, const struct ledger_reco
                : ledger_record_start(other) < ledger_record_start(record);
 }
 
-/* Takes the bytes of `own`, the newest, away from all others that are DIRTY. True: it is gone
- * itself, as another has them. */
+/* Takes the bytes of `own`, the newest record, away from all other DIRTY records. True: `own` is
+ * gone, as another record has its bytes. */
 static bool settle_newest(struct ledger_entry *entry, uint32_t own, struct ledger_garbage *garbage)
 {
     const struct ledger_record *record = ledger_record(own);
@@ -128,14 +130,14 @@ static bool settle_newest(struct ledger_entry *entry, uint32_t own, struct ledge
         if (settle(entry, index, own, garbage))
             return true;
         if (last)
-            return false; /* no other has bytes of it: they do not overlap */
+            return false; /* no other record has bytes of it, as older ones do not overlap */
     }
     return false;
 }
 
-/* Small writes that follow one another leave few records: the bytes of `own` go into the last chunk
- * of the one before it. But not if an older copy of that one may be executed late, which would undo
- * them: `own` alone waits for that. */
+/* The bytes of `own` go into the last chunk of the record before it. So small writes that follow
+ * one another leave few records. But not if an older copy of that record may be executed late: it
+ * would undo them. Then `own` alone waits for that. */
 static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage *garbage)
 {
     const struct ledger_record *record = ledger_record(own);
@@ -163,9 +165,9 @@ static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage
 
 /* DIRTY records around a write that is not linked yet. */
 struct place {
-    uint32_t around;    /* one that has all of its bytes; 0: none */
-    uint32_t before;    /* one that ends where it begins, and in whose last chunk nothing is free */
-    bool is_overlapped; /* some have bytes of it */
+    uint32_t around;    /* a record that has all of its bytes; 0: none */
+    uint32_t before;    /* ends where the write begins, at the end of a chunk; 0: none */
+    bool is_overlapped; /* some records have bytes of it */
 };
 
 static bool may_grow(const struct ledger_record *before, const struct ledger_record *record)
@@ -196,8 +198,8 @@ static struct place find_place(const struct ledger_entry *entry, const struct le
     return place;
 }
 
-/* Has the record nothing in its chunks that the write does not have, so that whole chunks can
- * change places? */
+/* Has the write all that the record has in the chunks concerned? Then whole chunks can change
+ * places. */
 static bool has_whole_chunks(const struct ledger_record *record, const struct ledger_record *write)
 {
     uint64_t start = ledger_record_start(write), end = ledger_record_end(write);
@@ -205,8 +207,9 @@ static bool has_whole_chunks(const struct ledger_record *record, const struct le
            ((end - record->base) % LEDGER_CHUNK == 0 || end == ledger_record_end(record));
 }
 
-/* The bytes of a write that is not linked take the place of older ones in a record. What is copied
- * is small: a process may be stopped here, and all others wait for the lock. False: it is not. */
+/* The bytes of a write that is not linked replace older ones in a record. Only a little is copied:
+ * a process may be stopped here, and all others wait for the lock. False: nothing is done, as that
+ * would be more. */
 static bool pour(uint32_t from, uint32_t into)
 {
     const struct ledger_record *write = ledger_record(from);
@@ -224,7 +227,7 @@ static bool pour(uint32_t from, uint32_t into)
     return true;
 }
 
-/* A record goes on with the chunks of a write that is not linked. `range` is its commit point. */
+/* A record grows by the chunks of a write that is not linked. `range` is its commit point. */
 static void grow(struct ledger_entry *entry, uint32_t from, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
@@ -280,10 +283,10 @@ void ledger_dirty_return(struct ledger_entry *entry, uint32_t index, struct ledg
             continue;
         settle(entry, index, newer, garbage);
         if (!ledger_record_is_promised(record))
-            return; /* the newer one has all of it */
+            return; /* newer records have all of it */
     }
-    /* Its bytes are counted all the time, by who looks without the lock; and who dies here leaves
-     * it promised, or DIRTY. */
+    /* Its bytes are counted all the time, for readers without the lock. A process that dies here
+     * leaves the record promised, or DIRTY. */
     struct ledger_record *returned = ledger_record(index);
     ledger_record_set_state(returned, LEDGER_RECORD_DIRTY);
     returned->promised = false;
@@ -297,7 +300,7 @@ void ledger_dirty_recount(struct ledger_entry *entry, uint32_t index)
     struct ledger_record *record = ledger_record(index);
     if (!ledger_record_is_promised(record))
         return;
-    record->since = 0; /* it may be a verifier already: whoever flushes waits for it */
+    record->since = 0; /* it may be a verifier already, so each flush waits for the record */
     entry->sending += ledger_record_length(record);
     if (ledger_record_end(record) > entry->dirty_end)
         entry->dirty_end = ledger_record_end(record);

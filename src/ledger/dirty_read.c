@@ -1,5 +1,5 @@
 /*
- * Reads of dirty data, and whether a range or a file has some.
+ * Reads dirty data, and tells whether a range or a file has some.
  */
 #include <string.h>
 
@@ -8,12 +8,12 @@
 #include "ledger/store/stripes.h"
 
 enum {
-    PIECES = LEDGER_WRITE_MAX / LEDGER_CHUNK + 8, /* that are read in one step */
-    ATTEMPTS = 8                                  /* to copy them between two writes */
+    PIECES = LEDGER_WRITE_MAX / LEDGER_CHUNK + 8, /* most pieces that are read in one step */
+    ATTEMPTS = 8                                  /* attempts to copy them between two writes */
 };
 
-/* The record of this file that has the byte at `offset`, and how far it is the newest that does.
- * 0: none; *end: where the next begins. */
+/* The newest record of the file that has the byte at `offset`. *end: how far it is the newest. 0:
+ * none; *end: where the next one begins. */
 static uint32_t newest_at(const struct ledger_entry *entry, uint64_t offset, uint64_t *end)
 {
     uint32_t file = ledger_entry_index(entry), found = 0;
@@ -37,7 +37,7 @@ static uint32_t newest_at(const struct ledger_entry *entry, uint64_t offset, uin
     return found;
 }
 
-/* Is all of [start, end) in dirty records, or some of it? */
+/* Is all of [start, end) in dirty records, or some of it, or none? */
 static enum ledger_dirty_found find(const struct ledger_entry *entry, uint64_t start, uint64_t end)
 {
     bool some = false, all = true;
@@ -70,7 +70,7 @@ bool ledger_dirty_overlaps(const struct ledger_entry *entry, uint64_t start, uin
     return false;
 }
 
-/* Bytes of one chunk that are to be copied, and how they are found. */
+/* A piece: bytes of one chunk that are to be copied, and what they were found by. */
 struct piece {
     uint32_t record, chunk;
     uint16_t inside, length;
@@ -106,7 +106,7 @@ static bool same_piece(const struct piece *a, const struct piece *b)
            a->length == b->length && a->starts == b->starts && a->sequence == b->sequence;
 }
 
-/* All of [start, end) is in dirty records. How many pieces it is; 0: too many. */
+/* Lists the pieces of [start, end). Dirty records have all of it. Returns how many; 0: too many. */
 static unsigned list_pieces(const struct ledger_entry *entry, uint64_t start, uint64_t end,
                             struct piece *pieces)
 {
@@ -124,7 +124,7 @@ static void copy_pieces(const struct piece *pieces, unsigned count, uint8_t *mem
                pieces[i].length);
 }
 
-/* Is all there as it was when these were listed? Then nobody has changed their bytes. */
+/* Are the pieces still as they were listed? Then no process has changed their bytes. */
 static bool pieces_last(struct ledger_file *file, uint64_t start, uint64_t end,
                         const struct piece *pieces, unsigned count)
 {
@@ -141,13 +141,13 @@ static bool pieces_last(struct ledger_file *file, uint64_t start, uint64_t end,
     return same == count;
 }
 
-/* How much of [offset, *end) is dirty; *end: the end of the file if that comes before. */
+/* How much of [offset, *end) is dirty? *end becomes the end of the file, if that comes before. */
 static enum ledger_dirty_found find_all(const struct ledger_entry *entry, uint64_t offset,
                                         uint64_t *end)
 {
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
     bool known = atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KNOWN;
-    /* Where the last byte of the file is a dirty one the host knows where it ends. */
+    /* If the last byte of the file is dirty, the host knows where the file ends. */
     if (known && *end > size && offset < size && entry->dirty_end == size)
         *end = size;
     return find(entry, offset, *end);

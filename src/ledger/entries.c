@@ -1,5 +1,5 @@
 /*
- * Entries of files: finding, making, recycling and renaming them.
+ * Finds, makes, recycles and renames the entries of files.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static uint32_t home_set(uint64_t device, uint64_t inode)
     return (uint32_t)(hash >> 40) % LEDGER_SETS;
 }
 
-/* Sets of one stripe follow each other in a ring. */
+/* The sets of one stripe follow each other in a ring. */
 static uint32_t next_set(uint32_t set)
 {
     return (set + LEDGER_STRIPES) % LEDGER_SETS;
@@ -49,8 +49,9 @@ struct ledger_entry *ledger_entry_next(uint64_t device, uint64_t inode,
     return NULL;
 }
 
-/* Whatever the configuration calls its server: device, inode and handle are those of one file. But
- * what was done at another time with a fence is to be told apart. */
+/* The name of the server, by the configuration, does not count: device, inode and handle identify a
+ * file. But with LEDGER_APART it does: what was done at another time with a fence must be told
+ * apart. */
 static bool same_key(const struct ledger_entry *entry, const struct ledger_file_key *key)
 {
     bool apart = (entry->server | key->server) & LEDGER_APART && entry->server != key->server;
@@ -66,15 +67,15 @@ struct ledger_entry *ledger_entry_find(const struct ledger_file_key *key)
     return entry;
 }
 
-/* What a new entry gets from those that may be of the same file, by an older handle. */
+/* What a new entry inherits from entries that may be of the same file, by an older handle. */
 struct heritage {
-    bool loss; /* of what they have, or lost and nobody was told of */
+    bool loss; /* they have data that is lost now, or a loss that nobody was told of */
     uint32_t flags;
 };
 static const struct heritage no_heritage;
 
-/* In this order, should this process die here: first nobody goes on with what the place was, then
- * nobody finds it, and PRESENT comes last. */
+/* In this order, as this process may die here: first nobody goes on with what the place was; then
+ * nobody finds it; PRESENT comes last. */
 static void begin_life(struct ledger_entry *entry, const struct ledger_file_key *key,
                        const struct heritage *heritage)
 {
@@ -98,7 +99,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     entry->pins = 0;
     ledger_proof_end(entry);
     atomic_store(&entry->user, 0);
-    /* Others with this number may be the same file by another handle. */
+    /* Other entries with this number may be of the same file, by another handle. */
     for (struct ledger_entry *other = NULL;
          (other = ledger_entry_next(key->device, key->inode, other));)
         ledger_entry_outdate(other);
@@ -113,22 +114,22 @@ static bool has_untold_loss(const struct ledger_entry *entry)
     return atomic_load(&entry->losses.count) != atomic_load(&entry->losses.told);
 }
 
-/* Something refers to the place. */
+/* Does something refer to the place? */
 static bool is_used(struct ledger_entry *entry)
 {
     return entry->records || ledger_entry_truncator(entry);
 }
 
-/* What the entry has is nowhere else: its place must not be given to another file. */
+/* Has the entry what is nowhere else? Then its place must not be given to another file. */
 static bool is_needed(struct ledger_entry *entry)
 {
     return is_used(entry) || has_untold_loss(entry) ||
            (atomic_load(&entry->flags) & LEDGER_ENTRY_STUCK);
 }
 
-/* The entry of a set that is free, else of those without a loss, of which some open file may not
- * have heard, else of all, the one that was not used for the longest time. NULL: all are needed; a
- * file that finds no place is served by the kernel. */
+/* A place in a set. In this order: a free one; of the entries without a loss, the one that was last
+ * used longest ago; the same of all entries. (Some open file may not have heard of a loss.) NULL:
+ * all are needed. A file that finds no place is served by the kernel. */
 static struct ledger_entry *find_place(uint32_t set)
 {
     struct ledger_entry *best = NULL;
@@ -173,8 +174,8 @@ static struct ledger_entry *make(const struct ledger_file_key *key, const struct
     return NULL;
 }
 
-/* From now on `file` stands for this entry. All losses that the entry counts are news for it, as
- * it knew none so far, or an earlier entry. */
+/* From now on `file` stands for this entry. All losses that the entry counts are news for `file`,
+ * which knew of none, or only of those of an earlier entry. */
 static void remember(struct ledger_file *file, const struct ledger_entry *entry)
 {
     __atomic_store_n(&file->index, ledger_entry_index(entry), __ATOMIC_RELAXED);
@@ -207,7 +208,7 @@ struct ledger_entry *ledger_entry_peek(struct ledger_file *file)
 static void touch(struct ledger_entry *entry)
 {
     struct ledger_stripe *stripe = ledger_entry_stripe(entry);
-    if (entry->used_at != stripe->clock) /* else it is the last that was used */
+    if (entry->used_at != stripe->clock) /* else it is the one that was used last */
         entry->used_at = ++stripe->clock;
 }
 
@@ -222,9 +223,9 @@ struct ledger_entry *ledger_entry_of(const struct ledger_file *file)
     return entry ? entry : ledger_entry_find(&file->key);
 }
 
-/* Was the handle of the entry got while the export's root had another handle than for the key?
- * Then one of the two is from before the server gave all files new handles, and both may be the
- * same file. */
+/* Had the export's root another handle when the handle of the entry was got than for the key? Then
+ * one of the two is older than the new handles that the server gave all files, and both may be of
+ * one file. */
 static bool of_other_root(const struct ledger_entry *entry, const struct ledger_file_key *key)
 {
     return entry->server == key->server && entry->root != key->root;
@@ -239,7 +240,7 @@ static bool may_have_new_handle(const struct ledger_file_key *key)
     return entry != NULL;
 }
 
-/* The file has no entry: one is made, or *result tells why not. */
+/* The file has no entry: makes one, or *result says why not. */
 static struct ledger_entry *make_or_say(const struct ledger_file_key *key, bool may_make,
                                         int *result)
 {
@@ -279,8 +280,8 @@ void ledger_entry_unlock(const struct ledger_file *file)
     ledger_stripe_unlock(ledger_stripe_of_file(file));
 }
 
-/* The file has another handle now. If this process dies here, who gets the lock ends it, and nobody
- * sees half a handle. */
+/* The file has another handle now. If this process dies here, the process that gets the lock next
+ * finishes, and nobody sees half a handle. */
 static void rename_entry(struct ledger_entry *entry, const struct ledger_file_key *key)
 {
     ledger_entry_stripe(entry)->renamed = *key;
@@ -293,13 +294,13 @@ static uint64_t bytes_of(struct ledger_entry *entry)
     return atomic_load(&entry->uncommitted) + atomic_load(&entry->dirty);
 }
 
-/* Entries of the same device and inode as a key, which none of them has. */
+/* The entries with the device and inode of a key, which none of them has. */
 struct others {
-    struct ledger_entry *idle; /* one of another file that has nothing to keep; NULL: none */
-    unsigned count;            /* of those that may be of the same file: see of_other_root() */
-    struct ledger_entry *same; /* the last of them that has the change time as well */
+    struct ledger_entry *idle; /* an entry of another file that has nothing to keep; NULL: none */
+    unsigned count;            /* how many may be of the same file: see of_other_root() */
+    struct ledger_entry *same; /* the last of these that has the change time as well */
     unsigned same_count;
-    uint64_t bytes; /* that they have */
+    uint64_t bytes; /* bytes in the ledger that they have */
     struct heritage heritage;
 };
 
@@ -327,11 +328,13 @@ static struct others find_others(const struct ledger_file_key *key, const struct
 }
 
 /*
- * The entry for a key that none has; NULL: no room. Mostly it is a new one. But where the change
- * time proves that an entry with an older handle is the same file, that entry gets the new handle.
- * Those for which that is not proven stay, as they may be of other files. But what they have counts
- * as lost: *lost bytes. If there is only one, its loss counts as told there, and a process that
- * finds the older handle stale may forget that data.
+ * Makes or finds the entry for a key that no entry has; NULL: no room. Mostly it is a new one. But
+ * the change time may prove that an entry with an older handle is of the same file. Then that entry
+ * gets the new handle.
+ *
+ * If that is not proven, such entries stay, as they may be of other files. But their data counts as
+ * lost: *lost bytes. If there is only one such entry, its loss counts as told there. A process that
+ * finds the older handle stale may then forget that data.
  */
 static struct ledger_entry *make_or_rename(const struct ledger_file_key *key,
                                            const struct timespec *ctime, uint64_t *lost,
@@ -344,7 +347,7 @@ static struct ledger_entry *make_or_rename(const struct ledger_file_key *key,
     }
     struct ledger_entry *entry = others.idle;
     if (entry)
-        begin_life(entry, key, &others.heritage); /* mostly it is of a file that is gone */
+        begin_life(entry, key, &others.heritage); /* mostly its file is gone */
     else
         entry = make(key, &others.heritage);
     if (!entry)
@@ -386,7 +389,7 @@ bool ledger_file_attach(struct ledger_file *file, const struct ledger_file_key *
         entry = make_or_rename(&file->key, ctime, lost, &garbage);
     if (entry) {
         remember(file, entry);
-        /* Losses that are not told yet are news: nobody knows of them. */
+        /* Losses that nobody was told of are news. */
         file->losses_known = atomic_load(&entry->losses.told);
         touch(entry);
     }
@@ -396,13 +399,13 @@ bool ledger_file_attach(struct ledger_file *file, const struct ledger_file_key *
     return entry != NULL;
 }
 
-/* `from`, which has an older handle, is the same file as `into`. Its data was written before the
- * file was changed under the new handle, and counts as lost. Returns the bytes of which nobody
- * was told. */
+/* `from`, which has an older handle, is of the same file as `into`. Its data was written before the
+ * file was changed under the new handle, and counts as lost. Returns the bytes of which nobody was
+ * told. */
 static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
                       struct ledger_garbage *garbage)
 {
-    bool told = from->root == into->root; /* see inherit() */
+    bool told = from->root == into->root; /* see make_or_rename() */
     uint64_t lost = told ? 0 : bytes_of(from);
     if (from->records || has_untold_loss(from))
         atomic_fetch_add(&into->losses.count, 1);

@@ -11,34 +11,35 @@
 #include "ledger/store/stripes.h"
 
 /*
- * Finds the entry again if it was recycled, making it if `make`, and returns it with its stripe
- * locked; NULL, with nothing locked, if there is none: in *result (may be NULL) -ESTALE if there is
- * one with another handle that may be of the same file, so that this one must be looked up again;
- * -ENOSPC if there is no room; -ENOENT.
+ * Finds the entry of the file, also if its place was recycled; makes it if `make`. Returns it with
+ * its stripe locked. NULL: nothing is locked, and *result (may be NULL) is the reason:
+ *   -ESTALE: an entry with another handle may be of the file, which must be looked up again.
+ *   -ENOSPC: there is no room for an entry, or no registry.
+ *   -ENOENT: there is none, and `make` is false.
  */
 struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool make, int *result);
 void ledger_entry_unlock(const struct ledger_file *file);
-/* The entry without a lock, for single atomic loads; NULL: there is none. */
+/* The entry, for single atomic loads without the lock; NULL: there is none. */
 struct ledger_entry *ledger_entry_peek(struct ledger_file *file);
-/* The stripe of a file's entry, whether there is one or not. */
+/* The stripe where the entry of such a file is, or would be. */
 uint32_t ledger_stripe_of_inode(uint64_t device, uint64_t inode);
 static inline uint32_t ledger_stripe_of_file(const struct ledger_file *file)
 {
     return ledger_stripe_of_inode(file->key.device, file->key.inode);
 }
-/* The entries with this device and inode, which may be of several files: the next after `last`, or
- * the first if that is NULL; NULL: no more. They stay only under the stripe's lock. */
+/* The next entry with this device and inode after `last`; the first if `last` is NULL. NULL: no
+ * more. They may be of several files. They stay only under the stripe's lock. */
 struct ledger_entry *ledger_entry_next(uint64_t device, uint64_t inode,
                                        const struct ledger_entry *last);
-/* Under the stripe's lock: the entry that has this key, by its handle; NULL: none. */
+/* The entry with this key, by its handle; NULL: none. Under the stripe's lock. */
 struct ledger_entry *ledger_entry_find(const struct ledger_file_key *key);
-/* Under the stripe's lock: the entry of a file, remembered or by its key; NULL: none. */
+/* The entry of a file, remembered or by its key; NULL: none. Under the stripe's lock. */
 struct ledger_entry *ledger_entry_of(const struct ledger_file *file);
-/* The entry that a process remembers, if it still is of the same file. Generations are unique in a
- * stripe, so a torn pair of index and generation matches nothing. No lock. */
+/* The entry that this process remembers, if it still is of the same file; else NULL. Generations
+ * are unique in a stripe, so a torn pair of index and generation matches nothing. No lock. */
 struct ledger_entry *ledger_entry_remembered(const struct ledger_file *file);
 
-/* Fills in whose entry it is. Under the stripe's lock. */
+/* Fills in `file`, as the hold on this entry. Under the stripe's lock. */
 void ledger_entry_name(const struct ledger_entry *entry, struct ledger_file *file);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The offsets, and the flags, of open file descriptions that several processes share. A change of
- * such an offset takes two steps, and no other process may come in between. All descriptions of a
- * file are locked together, as a single one has no name that all processes know.
+ * The offsets and the flags of open file descriptions that several processes share. To change such
+ * an offset takes two steps, and no other process may come in between. All descriptions of a file
+ * are locked together, as a single one has no name that all processes know.
  */
 #include <errno.h>
 
@@ -10,9 +10,9 @@
 #include "ledger/offset.h"
 #include "ledger/store/processes.h"
 
-enum { FLAGS_MS = 1000 }; /* for a process that was stopped with them */
+enum { FLAGS_MS = 1000 }; /* longest wait: a process may be stopped while it has the lock */
 
-/* The place of who uses an offset of the file, or one that is free; NULL: there is none. */
+/* The place of the process that uses an offset of the file, or a free one; NULL: there is none. */
 static struct ledger_offset_user *find_place(struct ledger_stripe *stripe, uint32_t file)
 {
     struct ledger_offset_user *found = NULL;

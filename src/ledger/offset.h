@@ -8,18 +8,19 @@
 
 #include "ledger/file.h"
 
-/* Between these no other process, and no other thread, uses an offset of an open file description
- * of the file that it shares. The end of the process ends it, too. False: it cannot be had, as this
- * process has no place in the registry. */
+/* Locks the offsets of all open file descriptions of the file that processes share. No other
+ * process or thread uses one meanwhile. The lock ends with the process, too. False: it cannot be
+ * had, as this process has no slot, or the file no entry. */
 bool ledger_offset_lock(struct ledger_file *file);
 void ledger_offset_unlock(struct ledger_file *file);
 
-/* Between these no other process changes the flags of an open file description of the file that it
- * shares, unless this one needs longer than a moment. False: it cannot be had, as another does. */
+/* Locks the flags of all open file descriptions of the file that processes share. No other process
+ * changes them for a second, or until they are unlocked. False: it cannot be had, as another
+ * process has the lock, or there is no registry. */
 bool ledger_flags_lock(const struct ledger_file *file);
 void ledger_flags_unlock(const struct ledger_file *file);
 
-/* A dead process uses none. */
+/* The process of this slot is dead: ends its use of offsets. */
 void ledger_offsets_of_dead(uint32_t slot);
 
 #endif

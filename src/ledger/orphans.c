@@ -2,14 +2,13 @@
 
 #include "ledger/agent.h"
 
-/* Will the agent that lives see to what the dead left? */
 bool ledger_is_cared_for(const _Atomic uint32_t *carer)
 {
     uint32_t number = atomic_load_explicit(carer, memory_order_acquire);
     return number != 0 && number == ledger_agent_number();
 }
 
-/* Under the stripe's lock. The flag may be older than all that is there. */
+/* The flag may be set though none are left: then it is cleared. */
 bool ledger_entry_has_sent_orphans(struct ledger_entry *entry)
 {
     if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED_SENT))
@@ -31,7 +30,7 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t fla
     uint32_t number = ledger_agent_number();
     bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
     _Atomic uint32_t *carer = sent ? &entry->sent_carer : &entry->carer;
-    if (!watched || (some && !ledger_is_cared_for(carer))) /* nobody cares for all of it */
+    if (!watched || (some && !ledger_is_cared_for(carer))) /* no agent has all of it in its care */
         atomic_store(carer, 0);
     else
         atomic_store(carer, number);

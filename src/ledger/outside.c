@@ -1,5 +1,5 @@
 /*
- * The registry as a file, for a process that cannot map it: there is no room in its address space.
+ * The registry as a file, for a process that has no room in its address space to map it.
  */
 #include <stddef.h>
 
@@ -8,7 +8,7 @@
 #include "sys/sys.h"
 #include "run/directory.h"
 
-/* read(), not mmap(): a file that shrinks meanwhile ends the reading. */
+/* pread(), not mmap(): if the file shrinks meanwhile, only the reading ends. */
 static bool read_at(int fd, void *memory, size_t size, uint64_t offset)
 {
     return sys_pread(fd, memory, size, (off_t)offset) == (ssize_t)size;

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Is any file with this number dirty (dirty.h)? Takes no lock.
- */
+/* Is any file with this number dirty (dirty.h)? False also if that cannot be found out. Takes no
+ * lock. */
 bool ledger_outside_dirty(uint64_t device, uint64_t inode);
 
 #endif

@@ -9,8 +9,8 @@ static bool is_committed(const struct ledger_entry *entry)
     return atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) == 0;
 }
 
-/* Others may have changed the file under what is acknowledged. That is joined with what is later:
- * so the proof is of all of it, or of none. */
+/* Others may have changed the file under what is acknowledged. Acknowledged records are joined with
+ * later ones, so the proof covers all of them or none. */
 static void doubt_acknowledged(struct ledger_entry *entry)
 {
     if (is_committed(entry))
@@ -33,8 +33,7 @@ void ledger_proof_end(struct ledger_entry *entry)
     begin_proof(entry, LEDGER_NO_TIME, LEDGER_NO_TIME, 0);
 }
 
-/* The time that is known is another one, and nothing dirty is on its way whose answer may explain
- * it. */
+/* Is the known ctime another one, and is nothing dirty on its way that may explain it? */
 static bool is_out_of_date(const struct ledger_entry *entry)
 {
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
@@ -56,7 +55,8 @@ static bool is_link(const struct ledger_link *link)
     return link->from != link->to;
 }
 
-/* Takes a link that has one end in common with this one, and makes this one longer by it. */
+/* Takes away a link that has one end in common with this one, and makes this one longer by it.
+ * False: none. */
 static bool lengthen(struct ledger_entry *entry, struct ledger_link *link)
 {
     for (int i = 0; i < LEDGER_LINKS; i++) {
@@ -73,7 +73,7 @@ static bool lengthen(struct ledger_entry *entry, struct ledger_link *link)
     return false;
 }
 
-/* Of an answer that does not follow yet. False: there is no room. */
+/* Keeps the link of an answer that does not follow yet. False: there is no room. */
 static bool keep(struct ledger_entry *entry, struct ledger_link link)
 {
     while (lengthen(entry, &link))
@@ -104,14 +104,14 @@ static uint64_t next_sequence(const struct ledger_entry *entry)
     return atomic_load_explicit(&ledger_entry_stripe(entry)->sequence, memory_order_relaxed) + 1;
 }
 
-/* Has a dead process, for which nobody cares, left something that was sent? */
+/* Has a dead process left something that was sent, and that is in nobody's care? */
 static bool has_left_sent(struct ledger_entry *entry)
 {
     return !ledger_is_cared_for(&entry->sent_carer) && ledger_entry_has_sent_orphans(entry);
 }
 
-/* An answer does not follow. If it tells what was before it others were there, it seems. If it does
- * not they may have been there, once a host has lost a process. */
+/* An answer does not follow. If it tells the ctime before it, others seem to have changed the file.
+ * If it does not, they may have, once a host has lost a process. */
 static void is_interrupted(struct ledger_entry *entry, int64_t before_ctime)
 {
     bool proven = !(atomic_load(&entry->flags) & LEDGER_ENTRY_UNPROVEN);
@@ -131,7 +131,7 @@ bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
     int64_t ctime = ledger_nanoseconds(&after->ctime), mtime = ledger_nanoseconds(&after->mtime);
     bool some = entry->proof.ctime != LEDGER_NO_TIME;
     bool needed = atomic_load_explicit(&entry->dirty, memory_order_relaxed) || !is_committed(entry);
-    if (is_committed(entry)) /* up to this one */
+    if (is_committed(entry)) /* all before this write is committed */
         doubt_acknowledged(entry);
     if (some && ctime == entry->proof.ctime)
         return true;

@@ -1,6 +1,7 @@
 /*
- * Putting a stripe in order after the death of a process that held its lock: from the records. It
- * takes time in proportion to their number, nearly, since all who open a file wait for it.
+ * Puts a stripe in order after the death of a process that held its lock, from the records. All
+ * processes that open a file of the stripe wait for it. So its time grows nearly in proportion to
+ * the number of records.
  */
 #include "ledger/rebuild.h"
 
@@ -13,7 +14,7 @@
 #include "ledger/proof.h"
 #include "ledger/store/stripes.h"
 
-/* What a record is sorted by. */
+/* An order of records: does `left` come before `right`? */
 typedef bool order(const struct ledger_record *left, const struct ledger_record *right);
 
 static bool by_sequence(const struct ledger_record *left, const struct ledger_record *right)
@@ -60,7 +61,7 @@ static uint32_t sort(uint32_t list, order *before)
     return sorted;
 }
 
-/* In write_next of a record that is ACKED, which has no use for it. */
+/* A mark in write_next of an ACKED record, which has no use for it. */
 enum { OVERLAPS = UINT32_MAX };
 
 static void mark(uint32_t index, bool overlaps)
@@ -69,8 +70,9 @@ static void mark(uint32_t index, bool overlaps)
         ledger_record(index)->write_next = overlaps ? OVERLAPS : 0;
 }
 
-/* Marks those of a list, sorted by their starts, that overlap another: few, of the write that was
- * being ended. So not all of many records are compared with each other. */
+/* Marks the records of a list, sorted by their starts, that overlap another one. They are few:
+ * those of the write that was being ended. So not all of many records are compared with each other.
+ */
 static void mark_overlaps(uint32_t list)
 {
     uint32_t farthest = 0;
@@ -96,16 +98,17 @@ static void clear_entries(uint32_t stripe)
             entry->first = entry->last = entry->records = 0;
             entry->dirty_first = entry->dirty_last = 0;
             entry->sending = entry->dirty_end = 0;
-            /* A byte too many of each kind: who looks without the lock waits for it. */
+            /* Counts a byte too many of each kind. So a reader without the lock sees that there is
+             * data, and waits. */
             atomic_store(&entry->dirty, 1);
             atomic_fetch_add(&ledger_map.shared->stripes[stripe].dirty, 1);
             atomic_store(&entry->uncommitted, 1);
             atomic_fetch_add(&ledger_map.shared->stripes[stripe].uncommitted, 1);
-            atomic_fetch_or(&entry->flags, LEDGER_ENTRY_MIXED); /* it may be of any verifier */
+            atomic_fetch_or(&entry->flags, LEDGER_ENTRY_MIXED); /* its data may have any verifier */
             ledger_proof_end(entry);
             if (atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING)
                 ledger_entry_end_rename(entry);
-            /* Its change of attributes may be half done: ask the server. */
+            /* A change of its attributes may be half done: the server must be asked. */
             if (atomic_load(&entry->sequence) & 1) {
                 atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
                 ledger_entry_untold(entry);
@@ -130,7 +133,7 @@ void ledger_stripe_rebuild(uint32_t stripe)
     struct ledger_shared *shared = ledger_map.shared;
     struct ledger_garbage garbage = {0};
     uint32_t count = shared->bucket_count, end = atomic_load(&shared->next_record);
-    for (uint32_t i = 0; i < count; i++) { /* the dead one may have announced a write there */
+    for (uint32_t i = 0; i < count; i++) { /* the dead process may have announced a write there */
         struct ledger_bucket *bucket = &ledger_map.buckets[stripe * count + i];
         bucket->first = 0;
         atomic_fetch_add(&bucket->starts, 1);
@@ -173,11 +176,11 @@ void ledger_stripe_rebuild(uint32_t stripe)
             ledger_records_relisted(entry);
             ledger_dirty_relist(entry, sort(entry->dirty_first, by_sequence), &garbage);
             if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_PRESENT))
-                ledger_entry_retire(entry, &garbage); /* a life that was half made, or half over */
+                ledger_entry_retire(entry, &garbage); /* half made, or half freed */
         }
     }
     atomic_fetch_sub(&shared->stripes[stripe].dirty, 1);
-    /* First the halves: splitting a record of which a half already exists would make a third. */
+    /* First the halves: to split a record of which a half exists already would make a third. */
     for (int halves = 1; halves >= 0; halves--) {
         for (uint32_t i = 1; i < end; i++) {
             struct ledger_record *record = ledger_record(i);

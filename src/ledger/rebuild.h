@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* Under the stripe's lock: makes its buckets, lists and counters again from the records. */
+/* Makes the buckets, lists and counters of a stripe again from the records. Under the stripe's
+ * lock. */
 void ledger_stripe_rebuild(uint32_t stripe);
 
 #endif

@@ -36,7 +36,7 @@ bool ledger_registry_was_gone(void)
     return ledger_map_is_gone();
 }
 
-/* A program that closed the descriptor may have another file with its number. */
+/* The program may have closed the descriptor, and have another file with its number. */
 static bool is_removed(void)
 {
     struct stat status;
@@ -68,12 +68,12 @@ static int make_mutex(pthread_mutex_t *mutex)
     return -error;
 }
 
-/* What is to be opened, and by whom. */
+/* How the registry is opened, and by which process. */
 struct opening {
     int run;
     uint64_t uncommitted_max;
     uint64_t boot, namespaces;
-    bool patient; /* it goes on to try */
+    bool patient; /* it will try again */
 };
 
 /* Fills a new registry. All else in it is zero already. */
@@ -114,7 +114,7 @@ static int make_header(const struct opening *opening, struct ledger_shared *shar
     return result;
 }
 
-/* Builds a registry under another name and links it into place: whoever is first wins. */
+/* Makes a registry under another name, and links it into place. The first process wins. */
 static int create(const struct opening *opening)
 {
     int run = opening->run;
@@ -171,7 +171,7 @@ static bool same_file(int fd, int run)
            open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
-/* What no version can use any more: no process has it open. */
+/* Sets aside a registry that no version can use any more. No process has it open. */
 static int set_aside(int run, const char *text)
 {
     char aside[64], path[RUN_PATH_MAX];
@@ -188,7 +188,7 @@ static int set_aside(int run, const char *text)
     return result;
 }
 
-/* What keeps a process from using the registry is said by one of them, once in a while. */
+/* What keeps processes from using the registry is logged by one of them, once in a while. */
 static bool may_say(const char *what)
 {
     char subject[64];
@@ -197,8 +197,8 @@ static bool may_say(const char *what)
 }
 
 /*
- * Of a registry that this process cannot use. 0: it makes room for another one. What a process of
- * its own version could still send stays where it is.
+ * This process cannot use the registry. 0: there is room for another one now. If a process of the
+ * registry's own version could still send its data, it stays where it is.
  */
 static int replace(int run, const struct ledger_left *left)
 {
@@ -223,7 +223,7 @@ static int open_file(const struct opening *opening)
 {
     int run = opening->run, fd = run_open_file(run, NAME, O_RDWR);
     if (fd == -ENOENT) {
-        /* Of one that was removed? Its processes are given time to see that, and to leave it. */
+        /* Perhaps the registry was removed: its processes get time to see that, and to leave it. */
         int result = opening->patient && run_is_used() ? -EAGAIN : create(opening);
         return result ? result : -EAGAIN;
     }
@@ -277,7 +277,8 @@ static bool is_ours(const struct opening *opening, const struct ledger_left *lef
     return left->what == LEDGER_LEFT_USABLE && left->namespaces == opening->namespaces;
 }
 
-/* All its processes are dead, whatever namespace they were in: it is this one's now. */
+/* All processes of the registry are dead, whatever namespace they were in. This process takes it
+ * over. */
 static void take_over(const struct opening *opening)
 {
     ledger_process_sweep_all();
@@ -294,7 +295,7 @@ static int use_file(const struct opening *opening, int fd)
     bool alone = !is_ours(opening, &left) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;
     if (!alone && !is_ours(opening, &left))
         return in_use(&left);
-    /* Now nobody changes it. */
+    /* Now no process changes it. */
     if (alone && (!same_file(fd, opening->run) || ledger_left_examine(fd, &left) != 0))
         return -EAGAIN;
     if (left.what != LEDGER_LEFT_USABLE) {
@@ -341,10 +342,10 @@ int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
 {
     if (ledger_registry_ready())
         return 0;
-    static _Atomic int said; /* the reason of the last failure, which is not said again */
+    static _Atomic int said; /* the last failure, which is not logged again */
     char path[RUN_PATH_MAX];
     ledger_hold_set(hold_ns);
-    /* First, while there may be a descriptor for it. */
+    /* First, as there may be no descriptor left for it later. */
     struct opening opening = {
         .uncommitted_max = uncommitted_max, .boot = run_boot_id(), .namespaces = run_namespaces()};
     opening.run = run_make();
@@ -354,7 +355,7 @@ int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     if (!result)
         result = open_at(&opening);
     if (!result)
-        result = ledger_world_open(); /* that may have taken long */
+        result = ledger_world_open(); /* a second time, as open_at() may have taken long */
     run_close(opening.run);
     if (!result && ledger_process_slot() == 0)
         result = -EUSERS;

@@ -1,6 +1,5 @@
 /*
- * The end of a COMMIT: what it vouches for is dropped, what it does not vouch for is written
- * again.
+ * The end of a COMMIT: what it vouches for is dropped; what it does not vouch for is written again.
  */
 #include "ledger/store/pocket.h"
 #include "ledger/commits.h"
@@ -87,7 +86,7 @@ static void begin_replay(struct ledger_entry *entry, uint32_t index, struct ledg
 {
     struct ledger_record *record = ledger_record(index);
     ledger_record_lend(record, ledger_process_owner());
-    if (record->distrusted) /* what is said of it from now on is of the new copy, too */
+    if (record->distrusted) /* what is said from now on concerns the new copy, too */
         record->distrusted = LEDGER_DISTRUSTED_BEFORE;
     ledger_record_set_state(record, LEDGER_RECORD_REPLAY);
     record->write_next = 0;
@@ -104,7 +103,7 @@ static int vectors_of(const struct ledger_record *record)
            ledger_first_chunk(ledger_record_from(record));
 }
 
-/* Adds records that follow in the list and in the file, as far as one WRITE reaches. */
+/* Adds records that follow both in the list and in the file, as far as one WRITE reaches. */
 static void extend_replay(struct ledger_entry *entry, struct ledger_commit *commit,
                           struct ledger_write *write)
 {
@@ -158,7 +157,7 @@ int ledger_replay_next(struct ledger_file *file, struct ledger_commit *commit, b
             ledger_stripe_wait(ledger_stripe_of(ledger_entry_index(entry)), owner);
         ledger_entry_unlock(file);
         if (!wait) {
-            ledger_process_sweep(LEDGER_SWEEP_NS); /* what is in the way may be of a dead one */
+            ledger_process_sweep(LEDGER_SWEEP_NS); /* a dead process may be in the way */
             return -EAGAIN;
         }
     }

@@ -1,5 +1,5 @@
 /*
- * Dirty data on its way to the server: runs of records.
+ * Dirty data on its way to the server: runs of records that leave as one WRITE.
  */
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
@@ -21,7 +21,8 @@ struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most)
     return sending;
 }
 
-/* May it be sent now? UINT32_MAX: yes; else whom it waits for, as ledger_range_in_the_way(). */
+/* May the record be sent now? UINT32_MAX: yes. Else what it waits for, as
+ * ledger_range_in_the_way(). */
 static uint32_t in_the_way(struct ledger_entry *entry, uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
@@ -29,7 +30,8 @@ static uint32_t in_the_way(struct ledger_entry *entry, uint32_t index)
                                    record->changed ? 0 : index);
 }
 
-/* Strays are sent as such, if they are proven, and not with what lives. */
+/* Is the record to be sent? Strays are sent apart, if they are proven, and never with other data.
+ */
 static bool is_of(const struct ledger_sending *sending, const struct ledger_entry *entry,
                   const struct ledger_record *record)
 {
@@ -42,17 +44,18 @@ enum { UNIT_RECORDS = LEDGER_WRITE_VECTORS, SHORT_RUNS = 8 };
 
 /*
  * The DIRTY records of a unit of the file that may be sent now. One walk through a bucket finds
- * them all: others wait for the lock meanwhile.
+ * them all, as others wait for the lock.
  */
 struct unit {
     const struct ledger_sending *sending;
     uint64_t number; /* UINT64_MAX: none yet */
     unsigned count;
-    bool whole; /* all of them; else as many as there is room for */
+    bool whole; /* all of them are here; else as many as there is room for */
     uint32_t at[UNIT_RECORDS];
 };
 
-/* Keeps those that none of `busy` is in the way of; NULL: all of the bucket is looked at. */
+/* Keeps the records that no record of `busy` is in the way of. `busy` NULL: all of the bucket is
+ * looked at. */
 static void unit_sift(struct unit *unit, struct ledger_entry *entry, const uint32_t *busy,
                       unsigned busy_count)
 {
@@ -76,7 +79,7 @@ static void unit_look(struct unit *unit, struct ledger_entry *entry, uint64_t nu
 {
     uint32_t busy[UNIT_RECORDS], file = ledger_entry_index(entry);
     unsigned busy_count = 0;
-    bool few = true; /* of those that are busy */
+    bool few = true; /* all busy records fit in `busy` */
     unit->number = number;
     unit->count = 0;
     unit->whole = true;
@@ -110,7 +113,7 @@ static bool unit_has(const struct unit *unit, uint32_t index)
     return false;
 }
 
-/* A DIRTY record that ends, or else begins, at `offset`, and may be sent now; 0: none. */
+/* A DIRTY record that ends (`ends`) or begins at `offset`, and may be sent now; 0: none. */
 static uint32_t neighbour(struct unit *unit, struct ledger_entry *entry, uint64_t offset, bool ends)
 {
     if (ends && offset == 0)
@@ -146,12 +149,12 @@ static void begin(struct ledger_entry *entry, uint32_t index)
     entry->sending += length;
 }
 
-/* Records that follow one another: `count` of them, in the middle of `at`. */
+/* A run: `count` records that follow one another, in the middle of `at`. */
 struct run {
     uint32_t at[2 * LEDGER_WRITE_VECTORS];
     unsigned first, count;
     int vectors;
-    bool full; /* there is more, for which it has no room */
+    bool full; /* there is a further record, for which the run has no room */
     uint64_t offset;
     size_t length;
 };
@@ -169,9 +172,9 @@ static void run_begin(struct run *run, uint32_t index)
 }
 
 /*
- * A DIRTY record that is longer than `room` is cut in two, between chunks: what a WRITE has no room
- * for leaves with the next. The part at its end, or its beginning, that fits; the record itself if
- * it cannot be cut.
+ * Cuts a DIRTY record that is longer than `room` in two, between chunks: what one WRITE has no room
+ * for leaves with the next. Returns the part that fits, at the end of the record (`end`) or at its
+ * beginning. If the record cannot be cut, returns the record itself.
  */
 static uint32_t cut(struct ledger_entry *entry, uint32_t index, size_t room, bool end)
 {
@@ -187,7 +190,8 @@ static uint32_t cut(struct ledger_entry *entry, uint32_t index, size_t room, boo
     return end && second ? second : index;
 }
 
-/* Adds the record before it, or behind it. False: there is none, or it would be too long. */
+/* Adds the record before the run, or behind it. False: there is none, or the run would be too long.
+ */
 static bool run_extend(struct run *run, struct unit *unit, struct ledger_entry *entry, size_t most,
                        bool before)
 {
@@ -223,7 +227,7 @@ static void run_take(const struct run *run, struct ledger_entry *entry, struct l
     }
 }
 
-/* It is sent to the disk at once. */
+/* The run is sent to the disk at once. */
 static void run_goes_to_disk(const struct run *run, struct ledger_entry *entry)
 {
     for (unsigned i = 0; i < run->count; i++)
@@ -252,7 +256,7 @@ static bool is_stopped_promise(uint32_t index, uint64_t argument)
            atomic_load(&ledger_record(index)->owner) == sending->stopped;
 }
 
-/* What a stopped process has in flight of what is to be sent, as twins. */
+/* Takes, as twins, what a stopped process has in flight of the data that is to be sent. */
 static bool take_twins(struct ledger_entry *entry, const struct ledger_sending *sending,
                        struct ledger_write *write)
 {
@@ -263,7 +267,7 @@ static bool take_twins(struct ledger_entry *entry, const struct ledger_sending *
     return first && ledger_twins_take(entry, first, sending->most, write);
 }
 
-/* Runs that are too short, the last ones: their records need no second look. */
+/* The last runs that were too short: their records need no second look. */
 struct short_runs {
     unsigned count;
     struct {
@@ -287,8 +291,8 @@ static bool short_has(const struct short_runs *known, const struct ledger_record
     return false;
 }
 
-/* Looks for a run to be sent. False: there is none now; *owner: whom to wait for; UINT32_MAX:
- * nobody. */
+/* Looks for a run to be sent. False: there is none now. *owner: the process to wait for;
+ * UINT32_MAX: none. */
 static bool look(struct ledger_entry *entry, const struct ledger_sending *sending, struct run *run,
                  uint32_t *owner)
 {

@@ -79,7 +79,7 @@ bool ledger_stamp_end_lasts(const struct ledger_file *file, const struct ledger_
                             uint64_t size)
 {
     const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
-    /* The size first: it may be known no more, see ledger_entry_forget_size(). */
+    /* The size is loaded first: see ledger_entry_forget_size(). */
     return entry && atomic_load(&entry->size) == size &&
            ledger_stamp_is(entry, stamp, LEDGER_STAMP_SIZE | LEDGER_STAMP_FRESH, 0, 0);
 }

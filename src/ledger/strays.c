@@ -18,7 +18,7 @@ bool ledger_file_has_strays(struct ledger_file *file)
     if (!entry || !atomic_load_explicit(&entry->dirty, memory_order_acquire))
         return false;
     if (!ledger_entry_has_strays(entry) && ledger_agent_number() == 0)
-        ledger_process_sweep(0); /* somebody may be dead, and nobody saw it */
+        ledger_process_sweep(0); /* a process may be dead, and none has noticed */
     return ledger_entry_has_strays(entry);
 }
 
@@ -34,8 +34,8 @@ bool ledger_file_has_sent_strays(struct ledger_file *file)
 
 /* ---- is it proven? ---- */
 
-/* Of what was sent: is the file at the server not newer, and not longer, than this host made it? It
- * may be older, as the server lost something; and have another ctime, as it recovered. */
+/* For what was sent: is the file at the server neither newer nor longer than this host made it? It
+ * may be older, as the server lost something, and have another ctime, as it recovered. */
 static bool is_as_sent(const struct ledger_entry *entry, const struct ledger_attributes *now)
 {
     return !(atomic_load(&entry->flags) & LEDGER_ENTRY_UNPROVEN) &&
@@ -43,7 +43,7 @@ static bool is_as_sent(const struct ledger_entry *entry, const struct ledger_att
            now->size <= atomic_load(&entry->size);
 }
 
-/* Is something of this host on its way, or may be, that has other bytes than the record? */
+/* Is something of this host in the way that has other bytes than the record, or may be? */
 static bool is_in_the_way(struct ledger_entry *entry, uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
@@ -87,7 +87,7 @@ enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint6
 {
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
-        return LEDGER_STRAY_PROVEN; /* there are none any more */
+        return LEDGER_STRAY_PROVEN; /* there are no strays any more */
     ledger_stripe_expire_now(ledger_stripe_of_file(file));
     bool same_epoch = ledger_entry_epoch(entry) == epoch;
     enum ledger_stray_proof proof =
@@ -105,7 +105,7 @@ static bool is_sent_orphan(uint32_t index, uint64_t unused)
            ledger_record_is_lent_by_nobody(ledger_record(index));
 }
 
-/* Are there any but those that are in the list of what is dirty? */
+/* Are there promised records of dead processes, which are not in the list of dirty ones? */
 static bool has_lent_orphans(const struct ledger_entry *entry)
 {
     return entry->sending > 0 &&
@@ -125,7 +125,7 @@ void ledger_file_end_strays(struct ledger_file *file)
     ledger_entry_unlock(file);
 }
 
-/* To those who have the file open now, and not to those who open it later. */
+/* Counts a loss as told: the open files that exist now report it, and later ones do not. */
 static void tell_loss(struct ledger_entry *entry)
 {
     atomic_store(&entry->losses.told, atomic_fetch_add(&entry->losses.count, 1) + 1);
@@ -153,7 +153,7 @@ uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set
         return 0;
     uint64_t mark = ledger_entry_stripe(entry)->commits + 1;
     bool any = false;
-    ledger_entry_stripe(entry)->commits += 2; /* the other is of those that arrived */
+    ledger_entry_stripe(entry)->commits += 2; /* the second number marks those that arrived */
     for (uint32_t i = first_of(entry, set == LEDGER_STRAYS_SENT); i;
          i = ledger_record(i)->file_next) {
         if (!ledger_record_is_orphan(ledger_record(i)) ||
@@ -171,7 +171,7 @@ static bool is_marked(const struct ledger_record *record, uint64_t mark)
     return ledger_record_is_orphan(record) && record->aside == mark;
 }
 
-/* The bytes of a record. */
+/* Copies the bytes of a record. */
 static void copy(const struct ledger_record *record, uint8_t *to)
 {
     uint32_t at = ledger_record_from(record), end = ledger_record_to(record), length;
@@ -185,7 +185,7 @@ static void copy(const struct ledger_record *record, uint8_t *to)
     }
 }
 
-/* The first marked one from an offset on; 0: none. */
+/* The first marked stray at offset `from` or behind it; 0: none. */
 static uint32_t find_marked(const struct ledger_entry *entry, uint64_t mark, bool sent,
                             uint64_t from)
 {

@@ -1,7 +1,7 @@
 /*
- * Strays: what a dead process left of a file, and what is in nobody's care, as the agent that
- * watched it is dead as well (agent.h). Who comes upon it may send it only after the proof that
- * nobody else changed the file (durable/stray.h, proof.h).
+ * Strays: what a dead process left of a file, in nobody's care: the agent that watched the process
+ * is dead as well (agent.h). Another process may send a stray only after the proof that nobody else
+ * changed the file (durable/stray.h, proof.h).
  */
 #ifndef LEDGER_STRAYS_H
 #define LEDGER_STRAYS_H
@@ -12,55 +12,57 @@
 #include "ledger/file.h"
 
 /*
- * Has the file dirty data in the care of nobody? Loads, for most files. And data that was sent, and
- * that no COMMIT vouches for: it is a stray for who would write it again, should the server have
- * lost it. What follows is of one or of the other (`sent`).
+ * ledger_file_has_strays(): has the file dirty data in nobody's care? Mostly loads.
+ * ledger_file_has_sent_strays(): has it such data that was sent, and that no COMMIT vouches for?
+ * That is a stray for a process that would write it again, should the server have lost it. What
+ * follows is for one kind or for the other (`sent`).
  */
 bool ledger_file_has_strays(struct ledger_file *file);
 bool ledger_file_has_sent_strays(struct ledger_file *file);
 
 /*
- * The server has just told `now`, in answer to a question asked at `epoch`: has nobody but this
- * host changed the file since what the proof is of was written? LEDGER_STRAY_ASK: something of this
- * host is in its way, or an answer may yet explain the time; ask again.
+ * The server has just told `now`, in answer to a question asked at `epoch`. Has nobody but this
+ * host changed the file since the data that the proof covers was written? LEDGER_STRAY_ASK:
+ * something of this host is in the way, or an answer may yet explain the time; ask again.
  */
 enum ledger_stray_proof { LEDGER_STRAY_PROVEN, LEDGER_STRAY_NOT_PROVEN, LEDGER_STRAY_ASK };
 struct ledger_attributes;
 enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
                                                  const struct ledger_attributes *now, bool sent);
-/* After those that the proof is of were sent (ledger_sending.strays), or none were found: none may
- * be left. */
+/* Call this after the proven strays were sent (ledger_sending.strays), or when none were found:
+ * notes it if none is left. */
 void ledger_file_end_strays(struct ledger_file *file);
-/* Some of what the file had may be lost: that is told to those who have it open now. */
+/* Some data of the file may be lost: tells the open files that exist now, and no later ones. */
 void ledger_file_tell_loss(struct ledger_file *file);
 
 /*
- * The caller sees to strays of the file: it marks them, with a number of its own (0: there are
- * none), and looks at each, beginning with `from` = 0 and going on behind the last one (`bytes`: at
- * most LEDGER_STRAY_MAX; length 0: there are no more). It drops those that have its mark still, as
- * they are safe elsewhere, or as the server has them: which returns their bytes. Others have lost
- * it: to a process that marked them later, or to one that wrote there.
+ * The caller sees to strays of the file. It marks them, with a number of its own (0: there are
+ * none). It looks at each one, first with `from` = 0, then behind the last one. `bytes`: at most
+ * LEDGER_STRAY_MAX of them; length 0: there are no more. Then it drops those that still have its
+ * mark, as they are safe elsewhere, or as the server has them. That returns their bytes. Strays
+ * lose the mark to a process that marks them later, or that writes there.
  */
 enum ledger_stray_set {
-    LEDGER_STRAYS_UNPROVEN, /* those that the proof is not of */
-    LEDGER_STRAYS_UNSENT,   /* all that are dirty */
+    LEDGER_STRAYS_UNPROVEN, /* dirty strays that the proof does not cover */
+    LEDGER_STRAYS_UNSENT,   /* all dirty strays */
     LEDGER_STRAYS_SENT
 };
 enum { LEDGER_STRAY_MAX = 1 << 16 };
 struct ledger_stray {
     uint64_t offset;
     uint32_t length;
-    bool late; /* what is at the server may yet change, as of this host something is on its way */
+    bool late; /* the data at the server may yet change, as something of this host is on its way */
 };
 uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set set);
 struct ledger_stray ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent,
                                       uint64_t from, uint8_t *bytes);
-/* The server has the very bytes of the marked one that begins there. False: it has no mark, or a
- * write of this host that is on its way may undo that. */
+/* The server has the very bytes of the marked stray that begins at `offset`. False: it has no mark
+ * any more, or a write of this host on its way may undo that. */
 bool ledger_file_stray_arrived(struct ledger_file *file, uint64_t mark, bool sent, uint64_t offset);
-/* Those that are marked, and have not arrived, are set aside: the loss is told to those who have
- * the file open now, and not to those who open it later. Those that arrived, and that a COMMIT
- * vouches for, are no loss; but what is `distrusted` stays, as no COMMIT can. */
+/* drop_strays: drops the marked strays that have not arrived, as they are set aside. The loss is
+ * told to the open files that exist now, and to no later ones. drop_arrived: drops those that have
+ * arrived, and that a COMMIT vouches for. They are no loss. But what is `distrusted` stays, as no
+ * COMMIT can vouch for it. */
 uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent);
 uint64_t ledger_file_drop_arrived(struct ledger_file *file, uint64_t mark, bool sent);
 

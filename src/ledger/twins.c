@@ -1,19 +1,20 @@
 /*
- * Data in flight of a process that is stopped (SIGSTOP, a debugger). Nobody knows whether the
- * server has its WRITE, or will get it as the process goes on, in a second or in a day. Who flushes
- * does not wait for that: it sends the same bytes itself, as a twin of the record, with the same
- * chunks and the same sequence. From then on the twin is what is promised, and what becomes of the
- * old record is no matter: late or not, its WRITE has the same bytes.
+ * Twins: data in flight of a process that is stopped (SIGSTOP, a debugger). Nobody knows whether
+ * the server has its WRITE. It may get it when the process goes on, in a second or in a day. A
+ * process that flushes does not wait for that. It sends the same bytes itself, as a twin of the
+ * record, with the same chunks and the same sequence. From then on the twin is promised. The
+ * outcome of the old record does not matter: its WRITE has the same bytes, late or not.
  *
- * It is in flight as before, so what is newer is not sent before it is over: the late WRITE would
- * undo it. That alone waits for the stopped process.
+ * The old record stays in flight. Newer bytes in the same place are not sent before it is over, as
+ * the late WRITE would undo them. Only they wait for the stopped process.
  */
 #include "ledger/store/arena.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/store/processes.h"
 
-/* A record of the file that is promised, of that process, and begins there; 0: none. */
+/* A record of the file that is promised, belongs to that process, and begins at `offset`; 0: none.
+ */
 static uint32_t next_of(const struct ledger_entry *entry, uint32_t owner, uint64_t offset)
 {
     uint32_t file = ledger_entry_index(entry), i = ledger_bucket(file, offset)->first;
@@ -26,7 +27,8 @@ static uint32_t next_of(const struct ledger_entry *entry, uint32_t owner, uint64
     return 0;
 }
 
-/* In this order: who dies in it leaves two that are promised, or the twin alone. 0: no room. */
+/* In this order: a process that dies here leaves two promised records, or the twin alone. 0: no
+ * room. */
 static uint32_t make_twin(uint32_t old, uint32_t self)
 {
     struct ledger_record *record = ledger_record(old);
@@ -42,7 +44,7 @@ static uint32_t make_twin(uint32_t old, uint32_t self)
     twin->twins = LEDGER_TWIN_NEW;
     record->twins |= LEDGER_TWIN_OLD;
     twin->to_disk = LEDGER_NOT_TO_DISK;
-    if (record->to_disk) /* nobody waits for a process that is stopped */
+    if (record->to_disk) /* no COMMIT waits for a stopped process */
         record->to_disk = LEDGER_TO_DISK_GIVEN_UP;
     __atomic_store_n(&twin->promised, true, __ATOMIC_RELEASE);
     ledger_record_set_state(twin, LEDGER_RECORD_IN_FLIGHT);

@@ -13,7 +13,8 @@ uint64_t ledger_file_acknowledged(struct ledger_file *file)
     return entry ? atomic_load_explicit(&entry->uncommitted, memory_order_acquire) : 0;
 }
 
-/* What is sent meanwhile is counted at any moment: first where it comes from. */
+/* The dirty bytes are loaded first: so bytes that are acknowledged meanwhile are counted at any
+ * moment. */
 uint64_t ledger_file_uncommitted(struct ledger_file *file)
 {
     struct ledger_entry *entry = ledger_entry_peek(file);
@@ -50,7 +51,7 @@ uint64_t ledger_uncommitted(void)
     return sum;
 }
 
-/* Has it records, DIRTY or being sent, of that process? */
+/* Has the entry DIRTY records of that process? */
 static bool has_dirty_of(const struct ledger_entry *entry, uint32_t owner)
 {
     for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
@@ -73,7 +74,7 @@ bool ledger_file_uncommitted_here(struct ledger_file *file, bool wrote)
         return false;
     for (uint32_t i = entry->last; i && !found; i = ledger_record(i)->file_previous)
         found = atomic_load(&ledger_record(i)->owner) == self;
-    found = found || atomic_load(&entry->dirty); /* some of it may be in another's record */
+    found = found || atomic_load(&entry->dirty); /* others may have its bytes */
     ledger_entry_unlock(file);
     return found;
 }
@@ -112,7 +113,7 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
     if (missed && bytes > 0 &&
         atomic_fetch_add(&entry->losses.count, 1) ==
             __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED))
-        __atomic_fetch_add(&file->losses_known, 1, __ATOMIC_RELAXED); /* the caller knows */
+        __atomic_fetch_add(&file->losses_known, 1, __ATOMIC_RELAXED); /* the caller knows of it */
     if (missed && bytes > 0) {
         atomic_fetch_add(&ledger_map.shared->losses, 1);
         entry->losses.error = EIO;
@@ -175,7 +176,7 @@ void ledger_seen_move(struct ledger_file *file, struct ledger_seen *_Atomic *see
         ledger_stripe_unlock(stripe);
 }
 
-/* An entry that was made since knows of later losses only. */
+/* An entry that was made since then knows only of later losses. */
 static uint32_t losses_seen(const struct ledger_seen *seen, const struct ledger_entry *entry)
 {
     return atomic_load(&seen->generation) == atomic_load(&entry->generation)
@@ -211,7 +212,7 @@ bool ledger_file_lost_by(struct ledger_file *file, struct ledger_seen *_Atomic *
     atomic_store(&entry->losses.told, losses);
     atomic_store(&own->generation, atomic_load(&entry->generation));
     atomic_store(&own->losses, losses);
-    __atomic_store_n(&file->losses_known, losses, __ATOMIC_RELAXED); /* where the kernel has it */
+    __atomic_store_n(&file->losses_known, losses, __ATOMIC_RELAXED); /* for the kernel's world */
     ledger_entry_unlock(file);
     return news;
 }
@@ -259,7 +260,7 @@ bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,
         if (!atomic_load_explicit(&shared->set_state[*cursor / LEDGER_SET_SIZE],
                                   memory_order_acquire) ||
             !of_stripe(stripe)) {
-            *cursor |= LEDGER_SET_SIZE - 1; /* nothing in the whole set */
+            *cursor |= LEDGER_SET_SIZE - 1; /* the set has no such file: the next one */
             continue;
         }
         struct ledger_entry *entry = &ledger_map.entries[*cursor];

@@ -18,7 +18,7 @@ void ledger_world_leave(struct ledger_file *file, bool pinned)
     }
 }
 
-/* Somebody who cannot use the registry has pinned a file: this one? */
+/* A process that cannot use the registry has pinned some file. Is it this one? */
 static void look_again(struct ledger_file *file, uint64_t pins)
 {
     bool pinned = ledger_world_is_pinned(file->key.device, file->key.inode);
@@ -40,7 +40,7 @@ bool ledger_world_is_kernel(struct ledger_file *file)
     struct ledger_entry *entry = ledger_entry_remembered(file);
     if (entry) {
         uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
-        if (ledger_entry_remembered(file) == entry) /* still: the flags are this file's */
+        if (ledger_entry_remembered(file) == entry) /* these are the flags of this file */
             return flags & LEDGER_ENTRY_KERNEL;
     }
     entry = ledger_entry_lock(file, true, NULL);

@@ -17,7 +17,7 @@
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
-enum { RECORDS_AT_ONCE = 8 }; /* that end under a lock that others wait for */
+enum { RECORDS_AT_ONCE = 8 }; /* records that end under the lock at a time, as others wait for it */
 
 static int check_vectors(const struct iovec *data, int count, size_t length)
 {
@@ -30,7 +30,7 @@ static int check_vectors(const struct iovec *data, int count, size_t length)
     return have < length ? -EINVAL : 0;
 }
 
-/* The records that a prepared write was given: PRIVATE, one behind the other. */
+/* Copies the data into the records of a prepared write, which are PRIVATE and chained. */
 static void copy_data(const struct ledger_write *write, const struct iovec *data)
 {
     size_t used = 0;
@@ -93,7 +93,7 @@ static int take_records(struct ledger_slice *slices, uint32_t count, bool keep, 
     return result;
 }
 
-/* Checks a write and gives it PRIVATE records; none if it has no length. */
+/* Checks a write, and gives it PRIVATE records; none if it has no length. */
 static int prepare(const struct ledger_beginning *b)
 {
     struct ledger_slice slices[LEDGER_WRITE_RECORDS];
@@ -129,7 +129,7 @@ static int keep_data(const struct ledger_beginning *b)
     return 0;
 }
 
-/* Gives back what a prepared write has. */
+/* Gives back the records of a prepared write. */
 static void abandon(const struct ledger_beginning *b)
 {
     if (b->write->record_count)
@@ -144,9 +144,11 @@ static uint32_t in_the_way(struct ledger_entry *entry, const struct ledger_begin
                       : ledger_range_in_the_way(entry, b->offset, end, 0);
 }
 
-/* The entry, locked, when nothing is in the way of the write. Else NULL and an error: -EAGAIN
- * when something is and the caller does not `wait`, LEDGER_IS_DIRTY, LEDGER_OF_KERNEL, or that
- * of ledger_entry_lock(). */
+/*
+ * The entry, locked, when nothing is in the way of the write. Else NULL, and *result is the error.
+ *   -EAGAIN: something is in the way, and the caller does not `wait`.
+ *   LEDGER_IS_DIRTY, LEDGER_OF_KERNEL, or as ledger_entry_lock().
+ */
 static struct ledger_entry *lock_range(struct ledger_file *file, const struct ledger_beginning *b,
                                        bool wait, int *result)
 {
@@ -174,7 +176,7 @@ static struct ledger_entry *lock_range(struct ledger_file *file, const struct le
     }
 }
 
-/* Under the stripe's lock, with nothing in the way: others see the prepared write now. */
+/* Makes a prepared write visible to others. Under the stripe's lock, with nothing in the way. */
 static void announce(struct ledger_entry *entry, struct ledger_write *write)
 {
     uint64_t sequence =
@@ -216,7 +218,8 @@ unsigned ledger_writes_try(struct ledger_file *file, const struct ledger_beginni
     unsigned prepared = 0, copied = 0, begun = 0;
     while (prepared < count && list[prepared].length > 0 && prepare(&list[prepared]) == 0)
         prepared++;
-    /* One after the other: a lock in between waits until all of a copy has reached the cache. */
+    /* Copies are made before the lock is taken: to take it waits until all of a copy has reached
+     * the cache. */
     while (copied < prepared && keep_data(&list[copied]) == 0)
         copied++;
     struct ledger_entry *entry = copied > 0 ? ledger_entry_lock(file, true, NULL) : NULL;
@@ -351,7 +354,7 @@ static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
 static void grow(struct ledger_entry *entry, uint64_t end)
 {
     if (ledger_entry_is_appending(entry) && end > entry->truncate.size)
-        entry->truncate.size = end; /* nobody but who has the turn writes there */
+        entry->truncate.size = end; /* only the process that has the turn writes there */
     if (atomic_load_explicit(&entry->size, memory_order_relaxed) >= end)
         return;
     ledger_entry_change(entry);
@@ -359,8 +362,8 @@ static void grow(struct ledger_entry *entry, uint64_t end)
     ledger_entry_changed(entry);
 }
 
-/* The entry, locked, when nobody changes its size to less than the write needs. Else as
- * lock_range(). */
+/* The entry, locked, when no process changes its size to less than the write needs. Else NULL, and
+ * *result is LEDGER_OF_KERNEL, LEDGER_WRITE_NOW, -EAGAIN, or as ledger_entry_lock(). */
 static struct ledger_entry *lock_size(struct ledger_file *file, const struct ledger_beginning *b,
                                       bool wait, int *result)
 {
@@ -399,14 +402,14 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
         abandon(b);
         return result;
     }
-    /* First: should this process die in the midst of it the rest is sent as this user. */
+    /* First: if this process dies in between, the rest is sent as this user. */
     if (atomic_load_explicit(&entry->user, memory_order_relaxed) != b->user)
         atomic_store_explicit(&entry->user, b->user, memory_order_release);
     for (uint32_t index = b->write->first_record, next; index; index = next) {
         struct ledger_bucket *bucket =
             ledger_bucket(ledger_entry_index(entry), ledger_record(index)->base);
         next = ledger_record(index)->write_next;
-        ledger_record_starts(entry, ledger_record(index)); /* before, should this process die */
+        ledger_record_starts(entry, ledger_record(index)); /* before, as this process may die */
         ledger_dirty_enter(entry, index, &garbage);
         ledger_starts_count(bucket); /* and after: see ledger_stamp_lasts() */
     }
@@ -425,8 +428,8 @@ void ledger_write_end(struct ledger_file *file, struct ledger_write *write,
     ledger_writes_end(&ending, 1);
 }
 
-/* The file of the records that a write still has; NULL: they are PRIVATE, as the file was replaced
- * under it. The entry of a file with linked records is never recycled. */
+/* The entry of the records that a write still has. NULL: they are PRIVATE, as the file was replaced
+ * meanwhile. The entry of a file with linked records is never recycled. */
 static struct ledger_entry *entry_of(const struct ledger_write *write)
 {
     uint32_t index = write->first_record;
@@ -438,7 +441,7 @@ static struct ledger_entry *entry_of(const struct ledger_write *write)
     return NULL;
 }
 
-/* Under the stripe's lock: what the answer says of the file. */
+/* Takes over what the answer says of the file. Under the stripe's lock. */
 static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
 {
     const struct ledger_write *write = ending->write;
@@ -461,8 +464,8 @@ static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
     }
 }
 
-/* Under the stripe's lock, which is for others after so many records. Returns how many it were.
- * *orphans: some are not this process's to commit. */
+/* Ends at most `most` records of a write. Under the stripe's lock, which others get after that.
+ * Returns how many records. *orphans: this process need not commit some of them. */
 static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first,
                          struct ledger_garbage *garbage, bool *orphans)
 {
@@ -471,7 +474,7 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
         return 0;
     struct ledger_entry *entry = entry_of(write);
     struct ledger_entry *now = entry ? NULL : ledger_entry_of(ending->file);
-    if (now) /* it was written, and nobody was told */
+    if (now) /* the write may have changed the file, and its entry does not know it */
         ledger_entry_outdate(now);
     if (entry && first)
         begin_end(ending, entry);

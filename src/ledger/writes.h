@@ -1,9 +1,10 @@
 /*
- * Writes in flight. Invariants: acknowledged records of a file do not overlap (a newer write takes
- * the bytes away from older ones), so the order of writing again does not matter; writes in flight
- * of the whole host do not overlap either (a later one waits), so a replay never overtakes a newer
- * write. A write whose fate is unknown ("held") counts as one in flight for a time, whichever
- * process it was of.
+ * Writes in flight. Two invariants:
+ *   - Acknowledged records of a file do not overlap: a newer write takes the bytes away from older
+ *     ones. So the order of writing again does not matter.
+ *   - Writes in flight of the whole host do not overlap: a later one waits. So a replay never
+ *     overtakes a newer write.
+ * A write of unknown fate ("held") counts as in flight for a time, of whatever process it was.
  */
 #ifndef LEDGER_WRITES_H
 #define LEDGER_WRITES_H
@@ -17,10 +18,10 @@
 #include "ledger/file.h"
 
 enum ledger_outcome {
-    LEDGER_WRITE_FAILED,   /* nothing is promised: forget it. Dirty data stays dirty */
-    LEDGER_WRITE_STABLE,   /* on stable storage: forget it, and older data it covers */
-    LEDGER_WRITE_UNSTABLE, /* acknowledged with `verifier`: keep until a COMMIT returns the same */
-    LEDGER_WRITE_LOST,     /* dirty data that the server will not take: fsync tells `error` */
+    LEDGER_WRITE_FAILED,   /* the write is forgotten; dirty data is dirty again */
+    LEDGER_WRITE_STABLE,   /* on stable storage: it is forgotten, and older data that it covers */
+    LEDGER_WRITE_UNSTABLE, /* acknowledged with `verifier`: kept until a COMMIT returns the same */
+    LEDGER_WRITE_LOST,     /* dirty data that the server does not take: fsync tells `error` */
 };
 
 /* One write of the application, or one replay. In the caller's memory, between begin and end. */
@@ -28,19 +29,19 @@ struct ledger_write {
     uint64_t offset;
     size_t length;
     bool kept; /* the data is in the ledger: send it from there */
-    /* Set by the caller before ledger_write_end(): the request was sent over a connection that
+    /* The caller sets it before ledger_write_end(): the request was sent over a connection that
      * died, and an older copy of it may still be executed. Whatever the outcome, the range is held.
      */
     bool unsettled;
-    /* Set by the caller, too: the server was to write it to its disk at once, and met an error
-     * there, or may have. As after a COMMIT that failed, all other data of the file must be
-     * written again. */
+    /* The caller sets it, too: the server was to write to its disk at once, and met an error there,
+     * or may have. As after a COMMIT that failed, all other data of the file must be written again.
+     */
     bool doubtful;
     uint32_t first_record;
     uint32_t record_count;
 };
 
-/* A write of at most LEDGER_WRITE_MAX bytes. */
+/* What is to be written: at most LEDGER_WRITE_MAX bytes. */
 struct ledger_beginning {
     uint64_t offset;
     const struct iovec *data;
@@ -49,36 +50,40 @@ struct ledger_beginning {
     bool keep; /* copy the data into the ledger first */
     struct ledger_write *write;
     bool appends;  /* the caller has the turn to append */
-    uint32_t user; /* of ledger_write_behind(): as whom (users.h); 0: not known */
+    uint32_t user; /* of ledger_write_behind(): the user (users.h); 0: not known */
 };
 /*
- * Announces it. Waits while another write in flight overlaps, or returns -EAGAIN unless `wait`: for
- * a caller whose own write may be in the way. Returns 0; -ENOSPC when the ledger has no room
- * (commit files and try again, or write with keep = false and FILE_SYNC); -EFAULT; -ESTALE when the
- * file may have another handle by now; LEDGER_OF_KERNEL; LEDGER_IS_DIRTY. A thread must end its
- * write before it begins one that overlaps.
+ * Announces a write. Waits while another write in flight overlaps. A thread must end its write
+ * before it begins one that overlaps.
+ *   0: it is announced.
+ *   -EAGAIN: another one overlaps, and the caller does not `wait`: its own may be in the way.
+ *   -ENOSPC: the ledger has no room. Commit files and try again, or write with keep = false and
+ *     FILE_SYNC.
+ *   -EFAULT, -EINVAL.
+ *   -ESTALE: the file may have another handle by now.
+ *   LEDGER_OF_KERNEL, LEDGER_IS_DIRTY.
  */
 int ledger_write_start(struct ledger_file *file, const struct ledger_beginning *beginning,
                        bool wait);
 /*
- * A write that is over when this returns 0: its data is dirty (dirty.h), and the file as long as
- * it makes it. *dirty: bytes of the file that are. Otherwise as ledger_write_start(), with `keep`;
- * or LEDGER_WRITE_NOW.
+ * A write behind. When this returns 0, the write is over: its data is dirty (dirty.h), and the file
+ * is as long as the write makes it. *dirty: how many bytes of the file are dirty. Otherwise as
+ * ledger_write_start(), with `keep`; or LEDGER_WRITE_NOW.
  */
 int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning *beginning,
                         bool wait, uint64_t *dirty);
-/* Begins several writes of one file, in order and in one step, up to the first that cannot be begun
- * now: ledger_write_start() tells why. Returns how many. */
+/* Announces several writes of one file, in order and in one step, up to the first that cannot be
+ * announced now. ledger_write_start() tells why. Returns how many. */
 unsigned ledger_writes_try(struct ledger_file *file, const struct ledger_beginning *list,
                            unsigned count);
 
-/* The kept data as vectors (at most LEDGER_WRITE_VECTORS); bytes [from, from + length) of the
+/* The kept data as vectors (at most LEDGER_WRITE_VECTORS): bytes [from, from + length) of the
  * write. Returns the number of vectors. Only this memory may be sent again later. */
 int ledger_write_data(const struct ledger_write *write, size_t from, size_t length,
                       struct iovec *vectors);
 
-/* (What was not kept cannot be LEDGER_WRITE_UNSTABLE: it is taken for stable.)
- * Ends it, wakes those who wait for the range, and lets the known size grow on success. */
+/* Ends a write, wakes the threads that wait for the range, and on success lets the known size grow.
+ * A write that was not kept cannot be LEDGER_WRITE_UNSTABLE: it is taken for stable. */
 void ledger_write_end(struct ledger_file *file, struct ledger_write *write,
                       enum ledger_outcome outcome, uint64_t verifier);
 
@@ -87,17 +92,17 @@ struct ledger_ending {
     struct ledger_file *file;
     struct ledger_write *write;
     enum ledger_outcome outcome;
-    uint64_t verifier;     /* of an outcome UNSTABLE */
-    int error;             /* errno of an outcome LOST */
+    uint64_t verifier;     /* if the outcome is UNSTABLE */
+    int error;             /* errno, if the outcome is LOST */
     int64_t before_ctime;  /* of the file, before the write; 0: not known */
-    bool several;          /* WRITEs: others may have changed the file between them */
-    bool attributes_known; /* what follows is */
+    bool several;          /* there were several: others may have changed the file in between */
+    bool attributes_known; /* `epoch`, `asked_ns` and `attributes` are set */
     uint64_t epoch, asked_ns;
     struct ledger_attributes attributes;
     bool overtaken; /* result: before_ctime is not what this host knew of the file */
-    bool is_old;    /* of ledger_writes_end(): see ledger_proof_goes_on() */
+    bool is_old;    /* used by ledger_writes_end(): see ledger_proof_goes_on() */
 };
-/* Ends several writes, in order, in one step for neighbours that are of one file. */
+/* Ends several writes, in order. Neighbours of one file are ended in one step. */
 void ledger_writes_end(struct ledger_ending *endings, unsigned count);
 
 #endif

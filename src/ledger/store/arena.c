@@ -1,6 +1,6 @@
 /*
- * Records and chunks: which are free, and which chunks belong to which record. All of it under
- * arena_lock, and all of it can be computed from the records' states and chunk numbers.
+ * Records and chunks: which are free, and which chunks belong to which record. All of it is under
+ * arena_lock, and can be computed again from the records' states and chunk numbers.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 enum {
     RECORDS_STEP = 512, /* reserved at a time: 64 KiB */
     CHUNKS_STEP = 128,  /* 1 MiB */
-    SPARE_RECORDS = 64  /* that have memory, and are for the parts of records */
+    SPARE_RECORDS = 64  /* records that have memory, for the parts of split records */
 };
 
 static uint32_t load(const _Atomic uint32_t *counter)
@@ -26,7 +26,7 @@ static void store(_Atomic uint32_t *counter, uint32_t value)
     atomic_store_explicit(counter, value, memory_order_release);
 }
 
-/* An owner of the lock died half way: the free lists and the counts of users are made again. */
+/* An owner of the lock died half way. Makes the free lists and the counts of users again. */
 static void rebuild(struct ledger_shared *shared)
 {
     uint32_t records = 0, chunks = 0;
@@ -39,7 +39,7 @@ static void rebuild(struct ledger_shared *shared)
             continue;
         }
         for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++) {
-            /* Taken by the dead owner, who did not come to move `next_chunk`: nobody's. */
+            /* The dead owner took it, and did not live to move `next_chunk`: the chunk is free. */
             if (record->chunk[k] >= chunk_end)
                 record->chunk[k] = 0;
             if (record->chunk[k])
@@ -80,8 +80,8 @@ static void unlock_arena(struct ledger_shared *shared)
     ledger_mutex_unlock(&shared->arena_lock);
 }
 
-/* Makes sure that places up to `end` have memory; steps are rounded up to the whole array. Without
- * the lock: what is reserved twice is reserved. */
+/* Makes sure that places up to `end` have memory, in whole steps, but no more than the array has.
+ * Needs no lock: what is reserved twice is reserved. */
 static int back(_Atomic uint32_t *backed, uint32_t end, uint32_t step, uint32_t limit, uint64_t at,
                 uint32_t size)
 {
@@ -103,14 +103,14 @@ static int back(_Atomic uint32_t *backed, uint32_t end, uint32_t step, uint32_t 
     return result;
 }
 
-/* How far the places reach that are in use once so many more are taken. */
+/* The end of the places in use, once `more` are taken. */
 static uint32_t reach(const _Atomic uint32_t *free, const _Atomic uint32_t *next, uint32_t more)
 {
     uint32_t listed = load(free);
     return load(next) + (more > listed ? more - listed : 0);
 }
 
-/* Reserves memory for so many records and chunks, as far as it is not there. 0 or -ENOSPC. */
+/* Reserves memory for this many records and chunks, if they have none yet. 0 or -ENOSPC. */
 static int reserve(struct ledger_shared *shared, uint32_t records, uint32_t chunks)
 {
     int result = back(&shared->backed_records,
@@ -122,7 +122,7 @@ static int reserve(struct ledger_shared *shared, uint32_t records, uint32_t chun
                          shared->chunk_count, ledger_map.chunks_at, LEDGER_CHUNK);
 }
 
-/* Can so many be taken, without a system call? */
+/* Can this many be taken without a system call? */
 static bool has_room(const struct ledger_shared *shared, uint32_t records, uint32_t chunks)
 {
     return reach(&shared->free_records, &shared->next_record, records) <=
@@ -130,7 +130,8 @@ static bool has_room(const struct ledger_shared *shared, uint32_t records, uint3
            reach(&shared->free_chunks, &shared->next_chunk, chunks) <= load(&shared->backed_chunks);
 }
 
-/* Locks the arena when there is room, and leaves it free while memory is reserved. */
+/* Locks the arena once there is room. The lock is free while memory is reserved. 0; -ENOSPC: it is
+ * not locked. */
 static int lock_with_room(struct ledger_shared *shared, uint32_t records, uint32_t chunks)
 {
     lock_arena();
@@ -144,8 +145,8 @@ static int lock_with_room(struct ledger_shared *shared, uint32_t records, uint32
     return 0;
 }
 
-/* Under the lock: the list of free records cannot be trusted. Makes both lists again, with what was
- * taken just now. */
+/* Under the lock: the list of free records cannot be trusted. Frees what was taken just now, and
+ * makes both lists again. */
 static void take_back(struct ledger_shared *shared, const struct ledger_slice *slices,
                       uint32_t count)
 {
@@ -186,7 +187,7 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
         ledger_record_set_state(record, LEDGER_RECORD_PRIVATE);
         slices[i].record = index;
     }
-    /* A record beyond next_record, or a chunk beyond next_chunk, is not looked at by rebuild(). */
+    /* rebuild() looks at no record beyond next_record, and at no chunk beyond next_chunk. */
     store(&shared->next_chunk, next_chunk);
     store(&shared->next_record, next_record);
     store(&shared->free_chunks, free_chunks);
@@ -198,11 +199,11 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
         record->write_next = following;
     }
     if (!has_room(shared, SPARE_RECORDS, 0))
-        (void)reserve(shared, SPARE_RECORDS, 0); /* for those who have a stripe's lock */
+        (void)reserve(shared, SPARE_RECORDS, 0); /* for threads that have a stripe's lock */
     return 0;
 }
 
-/* Under the lock: a record refers to a chunk no more. */
+/* Under the lock: the record does not refer to this chunk any more. */
 static inline void put_chunk(struct ledger_shared *shared, uint32_t *reference)
 {
     uint32_t chunk = *reference, count;
@@ -259,7 +260,7 @@ void ledger_arena_trim(uint32_t index, uint32_t from, uint32_t to)
     unlock_arena(shared);
 }
 
-/* Who dies between two stores leaves it to rebuild(). */
+/* If the process dies between two stores, rebuild() puts the chunks in order. */
 void ledger_arena_exchange(uint32_t from, uint32_t to, int from_chunk, int to_chunk, int count)
 {
     struct ledger_shared *shared = lock_arena();
@@ -278,14 +279,14 @@ void ledger_arena_move(uint32_t from, uint32_t to, int to_chunk)
     struct ledger_shared *shared = lock_arena();
     struct ledger_record *source = ledger_record(from), *target = ledger_record(to);
     for (int k = 0; to_chunk + k < LEDGER_RECORD_CHUNKS && source->chunk[k]; k++) {
-        put_chunk(shared, &target->chunk[to_chunk + k]); /* of who died as he did the same */
+        put_chunk(shared, &target->chunk[to_chunk + k]); /* of one that died here */
         __atomic_store_n(&target->chunk[to_chunk + k], source->chunk[k], __ATOMIC_RELEASE);
         __atomic_store_n(&source->chunk[k], 0, __ATOMIC_RELEASE);
     }
     unlock_arena(shared);
 }
 
-/* Under the lock: a record without chunks, PRIVATE; 0: there is none. */
+/* Under the lock: takes a record without chunks, PRIVATE; 0: there is none. */
 static uint32_t take_one(struct ledger_shared *shared, uint32_t owner)
 {
     uint32_t count = load(&shared->free_records);
@@ -329,8 +330,7 @@ uint32_t ledger_arena_share(uint32_t source_index, uint32_t from, uint32_t to, u
             }
         }
         record->kept = source->kept;
-        record->held_from +=
-            (uint32_t)(record->base - source->base); /* of one that is used again */
+        record->held_from += (uint32_t)(record->base - source->base); /* if it is used again */
         record->held_to += (uint32_t)(record->base - source->base);
         record->base = source->base;
         record->sequence = source->sequence;

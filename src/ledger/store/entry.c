@@ -5,7 +5,6 @@
 #include "ledger/store/records.h"
 #include "sys/sys.h"
 
-/* The end of acknowledged data that the server may not have reported yet. */
 uint64_t ledger_entry_uncommitted_end(struct ledger_entry *entry)
 {
     uint64_t end = 0;
@@ -23,9 +22,9 @@ void ledger_entry_forget_size(struct ledger_entry *entry)
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
     ledger_entry_untold(entry);
     uint64_t end = ledger_entry_uncommitted_end(entry);
-    ledger_entry_outdate(entry); /* before: see ledger_stamp_end_lasts() */
+    ledger_entry_outdate(entry); /* before the size: see ledger_stamp_end_lasts() */
     atomic_store(&entry->size, end > entry->dirty_end ? end : entry->dirty_end);
-    atomic_store(&entry->verified_ns, sys_now_ns()); /* what was asked for before is not news */
+    atomic_store(&entry->verified_ns, sys_now_ns()); /* answers to earlier questions do not count */
     ledger_entry_changed(entry);
 }
 
@@ -55,7 +54,7 @@ void ledger_entry_end_rename(struct ledger_entry *entry)
     ledger_entry_clear(entry, LEDGER_ENTRY_RENAMING);
 }
 
-/* In this order, as begin_life(). */
+/* In this order: see begin_life(). */
 void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
 {
     struct ledger_stripe *stripe = ledger_entry_stripe(entry);

@@ -1,5 +1,5 @@
 /*
- * One entry, as a place in the registry: what it is, and what becomes of its fields.
+ * One entry of the registry: where it is, and what happens to its fields.
  */
 #ifndef LEDGER_ENTRY_H
 #define LEDGER_ENTRY_H
@@ -28,9 +28,10 @@ static inline bool ledger_entry_is_appending(const struct ledger_entry *entry)
 }
 
 /*
- * All is written under the stripe's lock, so no counter needs an atomic addition. What is stored
- * between change and changed is stored with release: who loads (and acquires) it sees the odd
- * sequence of before. These two bracket changes that readers without the lock may see half.
+ * These two bracket changes that readers without the lock may see half done. Stores between them
+ * are stores with release. A reader that loads such a value, with acquire, also sees the odd
+ * `sequence`. All fields are written under the stripe's lock, so no counter needs an atomic
+ * addition.
  */
 static inline void ledger_entry_change(struct ledger_entry *entry)
 {
@@ -61,7 +62,7 @@ static inline void ledger_entry_untold(struct ledger_entry *entry)
 {
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNTOLD);
 }
-/* It is sent with DATA_SYNC or FILE_SYNC. */
+/* The record is sent with DATA_SYNC or FILE_SYNC. */
 static inline void ledger_record_goes_to_disk(struct ledger_entry *entry,
                                               struct ledger_record *record)
 {
@@ -74,8 +75,8 @@ static inline void ledger_entry_clear(struct ledger_entry *entry, uint32_t flag)
     if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & flag)
         atomic_fetch_and(&entry->flags, ~flag);
 }
-/* Dirty data of the file is lost. Until a write succeeds each goes out at
- * once, so that a program hears from write(2) that there is no space. */
+/* Dirty data of the file is lost. Until a write succeeds, each write is sent at once, so that the
+ * program hears from write(2) that there is no space. */
 static inline void ledger_entry_lose(struct ledger_entry *entry, int error)
 {
     entry->losses.error = error;
@@ -83,8 +84,8 @@ static inline void ledger_entry_lose(struct ledger_entry *entry, int error)
     atomic_fetch_add(&ledger_map.shared->losses, 1);
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_REFUSED);
 }
-/* What was asked of the file before is no news, and what was read of it
- * ahead of its use is old. */
+/* The size may have changed. Answers to questions that were asked before count no more, and what
+ * was read ahead is old. */
 static inline void ledger_entry_outdate(struct ledger_entry *entry)
 {
     atomic_store(&entry->truncations, ++ledger_entry_stripe(entry)->births);
@@ -101,7 +102,7 @@ static inline void ledger_entry_append_end(struct ledger_entry *entry)
     atomic_store(&entry->truncator, 0);
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
 }
-/* A record is held no more. Until now the write may have been executed. */
+/* The hold of a record is over. The write may have been executed at any time until now. */
 static inline void ledger_record_hold_over(struct ledger_record *record)
 {
     struct ledger_entry *entry =
@@ -111,20 +112,20 @@ static inline void ledger_record_hold_over(struct ledger_record *record)
     ledger_entry_count_change(entry);
 }
 
-/* The size must be asked for. */
+/* The size is not known any more: the server must be asked. */
 void ledger_entry_forget_size(struct ledger_entry *entry);
-/* The size is what a truncation made it; what the ledger has beyond it is
- * cut off. */
+/* A truncation made the size this. Data of the ledger beyond it is cut off. */
 void ledger_entry_set_size(struct ledger_entry *entry, uint64_t size,
                            struct ledger_garbage *garbage);
-/* The end of acknowledged data that the server may not have reported yet. */
+/* Finds the end of the acknowledged data, which the server may not have reported yet. Also stores
+ * it as `uncommitted_end`. */
 uint64_t ledger_entry_uncommitted_end(struct ledger_entry *entry);
-/* Frees an entry, with all that it has. Writes in flight go on, but leave
- * nothing here. */
+/* Frees an entry and all that it has. Writes in flight go on, but leave nothing here. */
 void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage);
-/* Gives the entry its new name, by who began that or found him dead. */
+/* Gives the entry its new name. Called by the process that began the change, or by one that found
+ * it dead. */
 void ledger_entry_end_rename(struct ledger_entry *entry);
-/* Gives it the handle of `key`, and what else belongs to that. */
+/* Gives the entry the handle, the server and the root of `key`. */
 void ledger_entry_set_name(struct ledger_entry *entry, const struct ledger_file_key *key);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * Ranges of unknown fate. A WRITE that was sent over a connection which then died may be executed
- * by the server later: after it was answered over another path, after it was given up, or after its
- * process was killed. For a while no other write may overlap it, or the old copy could undo that.
+ * Ranges of unknown fate. A WRITE was sent over a connection that died. The server may execute it
+ * later: after it was answered over another path, after it was given up, or after its process was
+ * killed. For a while no other write may overlap it, or the old copy could undo that write.
  *
- * The hold is noted in the record of the write and outlives what becomes of the data: acknowledged
- * data stays in the ledger as ever; once there is none, or no more, the record is a GHOST: a place
- * in its bucket, without data and without owner. Holds end by the clock.
+ * The hold is noted in the record of the write. It lasts whatever becomes of the data: acknowledged
+ * data stays in the ledger as usual. A record that has no data, or no more, becomes a GHOST: a
+ * place in its bucket, without data and without an owner. Holds end by the clock.
  *
- * A change of size whose process was killed may likewise be carried out later. Until that cannot be
- * any more, nobody changes the size or writes beyond the one that was asked for. (A process that
- * lives waits itself: ledger_hold_wait().)
+ * A change of size may likewise be carried out after its process was killed. As long as that is
+ * possible, no process changes the size, or writes beyond the size that was asked for. (A process
+ * that lives waits itself: ledger_hold_wait().)
  */
 #include "ledger/store/hold.h"
 
@@ -52,7 +52,7 @@ void ledger_record_hold(uint32_t index)
         atomic_store_explicit(&stripe->held_check, until, memory_order_relaxed);
 }
 
-/* Until now the write may have been executed, and the server's last word on the size be older. */
+/* The write may have been executed at any time until now, after the server last told the size. */
 static void hold_ended(struct ledger_record *record)
 {
     struct ledger_entry *entry =
@@ -96,7 +96,7 @@ void ledger_stripe_expire(uint32_t stripe)
 void ledger_entry_hold_size(struct ledger_entry *entry, struct ledger_garbage *garbage)
 {
     uint64_t length = ledger_hold_ns();
-    if (atomic_load(&entry->flags) & LEDGER_ENTRY_TRUNCATED) { /* it died in the rest of its end */
+    if (atomic_load(&entry->flags) & LEDGER_ENTRY_TRUNCATED) { /* it died while it cut */
         ledger_entry_set_size(entry, entry->truncate.size, garbage);
         atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_TRUNCATED);
         atomic_store(&entry->truncator, 0);

@@ -28,7 +28,7 @@ static int read_at(int fd, void *memory, size_t size, uint64_t offset)
     return length < 0 ? (int)length : length == (ssize_t)size;
 }
 
-/* Without bounds a file that somebody forged could keep us for ever. */
+/* The bounds are checked: with a forged file the loop could run for ever. */
 static int add_up(int fd, const struct ledger_head *head, struct ledger_left *left)
 {
     int known = head->layout >= LEDGER_HEAD_SINCE && head->sum_count > 0 &&

@@ -1,6 +1,6 @@
 /*
- * The lists of an entry: the acknowledged records in the order of acknowledgement, and the dirty
- * ones; and what is counted of them. Everything is under the stripe's lock.
+ * The lists of an entry, and what is counted of them: the acknowledged records in the order of
+ * acknowledgement, and the dirty records. Everything is under the stripe's lock.
  */
 #ifndef LEDGER_LISTS_H
 #define LEDGER_LISTS_H
@@ -29,7 +29,7 @@ static inline void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, in
     atomic_store_explicit(all, sum + (uint64_t)bytes, memory_order_relaxed);
 }
 
-/* Adds to the dirty bytes of the entry. */
+/* Adds to the dirty bytes of the entry and of its stripe. */
 static inline void ledger_dirty_count(struct ledger_entry *entry, int64_t bytes)
 {
     ledger_count(&entry->dirty, &ledger_entry_stripe(entry)->dirty, bytes);
@@ -40,11 +40,13 @@ static inline void ledger_dirty_count(struct ledger_entry *entry, int64_t bytes)
 }
 /* Enters a DIRTY record in the list behind `previous` (0: at its head), and counts it. */
 void ledger_dirty_list(struct ledger_entry *entry, uint32_t previous, uint32_t index);
-/* Takes a record that is dirty out of the list and the counters. Others stay as they are. */
+/* A DIRTY record: takes it out of the list and the counters. One that is promised: takes it out of
+ * the counters, and it is not promised any more. Others stay as they are. */
 void ledger_dirty_unlink(struct ledger_entry *entry, uint32_t index);
-/* So many promised bytes were acknowledged, and are counted as such: they are dirty no more. */
+/* This many promised bytes are not dirty any more: they were acknowledged and counted as such, or
+ * dropped. */
 void ledger_dirty_kept(struct ledger_entry *entry, uint64_t bytes);
-/* Shortens a record that is dirty to [start, end) of the file. */
+/* Shortens a record that is DIRTY or promised to [start, end) of the file. */
 void ledger_dirty_trim(struct ledger_entry *entry, uint32_t index, uint64_t start, uint64_t end);
 
 #endif

@@ -18,7 +18,6 @@ static struct ledger_counts counts_of(const struct ledger_shared *head)
                                   head->group_count};
 }
 
-/* Where the parts are in a file with these counts. Returns its size. */
 uint64_t ledger_map_lay_out(struct ledger_counts counts, uint64_t at[LEDGER_PARTS])
 {
     uint64_t chunks = counts.chunks, records = counts.records, groups = counts.groups;

@@ -6,8 +6,8 @@
 
 #include "ledger/store/layout.h"
 
-/* Where this process sees the parts. But for `looked` and `gone` immutable once
- * ledger_registry_open() has succeeded. */
+/* Where this process sees the parts of the registry. Once ledger_registry_open() has succeeded,
+ * only `looked` and `gone` change. */
 struct ledger_map {
     struct ledger_shared *shared;
     struct ledger_bucket *buckets;
@@ -20,9 +20,9 @@ struct ledger_map {
     uint8_t *frame_bytes;
     uint64_t frames_at, frame_bytes_at;
     uint64_t entries_at, records_at, chunks_at; /* offsets in the file */
-    int fd;   /* open with a shared flock() as long as this process or a child lives */
+    int fd;   /* open, with a shared flock(), as long as this process or a child lives */
     int mark; /* run_use(); or -1 */
-    /* For ledger_registry_is_gone(): of the file; when it was looked at, and what was seen. */
+    /* For ledger_registry_is_gone(): the file, when it was last looked at, and what was seen. */
     uint64_t device, inode, looked;
     bool gone;
 };
@@ -44,26 +44,26 @@ enum {
     LEDGER_PARTS = 9
 };
 
-/* What there is room for. */
+/* How much a registry has room for. */
 struct ledger_counts {
     uint32_t chunks, records, buckets, groups;
 };
 /* Where the parts are in a file with these counts. Returns its size. */
 uint64_t ledger_map_lay_out(struct ledger_counts counts, uint64_t at[LEDGER_PARTS]);
-/* The registry is mapped at `shared` from now on; its file is open as `fd`. */
+/* From now on the registry is mapped at `shared`; its file is open as `fd`. */
 void ledger_map_set(struct ledger_shared *shared, int fd);
 
-/* Does the header, of which what stands before process_lock was read, fit a file of this size? */
+/* Does the header fit a file of this size? Only what stands before process_lock is read. */
 bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size);
 
-/* Where the entries are in the file, by what its header says. */
+/* The offset of the entries in the file, by what its header says. */
 uint64_t ledger_registry_entries_at(const struct ledger_shared *shared);
 
 static inline uint32_t ledger_stripe_of(uint32_t file)
 {
     return (file / LEDGER_SET_SIZE) % LEDGER_STRIPES;
 }
-/* Under the stripe's lock: the next number of its sequence. */
+/* The next number of the stripe's sequence. Under the stripe's lock. */
 static inline uint64_t ledger_stripe_next(struct ledger_stripe *stripe)
 {
     uint64_t next = atomic_load_explicit(&stripe->sequence, memory_order_relaxed) + 1;

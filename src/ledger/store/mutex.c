@@ -5,7 +5,8 @@
 
 #include "sys/sys.h"
 
-/* Not by the time of day, which jumps. But ThreadSanitizer knows nothing else. */
+/* The time of day jumps, so it is not used. But ThreadSanitizer knows only
+ * pthread_mutex_timedlock(). */
 #ifdef __SANITIZE_THREAD__
 enum { CLOCK = CLOCK_REALTIME };
 #define pthread_mutex_clocklock(mutex, clock, until) pthread_mutex_timedlock(mutex, until)
@@ -34,7 +35,8 @@ int ledger_mutex_lock_within(pthread_mutex_t *mutex, int milliseconds)
     int result = pthread_mutex_trylock(mutex);
     for (int i = 0; i < SPINS && result == EBUSY; i++) {
         relax();
-        /* Only a look: to try it takes its cache line away from who is about to unlock it. */
+        /* Only a load: a try would take the cache line away from the thread that is about to
+         * unlock. */
         if (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) == 0)
             result = pthread_mutex_trylock(mutex);
     }

@@ -1,5 +1,5 @@
 /*
- * The mutexes that are in the registry. They are robust and shared by processes: see registry.c.
+ * The mutexes in the registry. They are robust, and shared by processes: see registry.c.
  */
 #ifndef LEDGER_MUTEX_H
 #define LEDGER_MUTEX_H
@@ -8,13 +8,14 @@
 #include "ledger/store/stopped.h"
 
 /*
- * Locks it. 0; EOWNERDEAD: its owner died; after what it guards was put in order,
- * pthread_mutex_consistent() must follow.
+ * Locks a mutex. 0; EOWNERDEAD: it is locked, and its owner died. The caller must put in order what
+ * the mutex guards, and call pthread_mutex_consistent().
  *
- * A thread that is killed, or stopped, after it was woken, and before it has the mutex, takes the
- * wake with it. If another got the mutex meanwhile, which knows of no waiter, it wakes nobody, and
- * neither does the kernel (handle_futex_death()). So nobody who waits sleeps for longer than ten
- * milliseconds at a time. Then the agent is told, as the owner may be stopped.
+ * A thread may be killed or stopped after it was woken, and before it has the mutex. Then the wake
+ * is lost with it. If another thread got the mutex meanwhile, it knows of no waiter and wakes none.
+ * Nor does the kernel (handle_futex_death()). So a thread that waits sleeps for ten milliseconds at
+ * a time, at most. After the first ten, and then every second, it tells the agent, as the owner may
+ * be stopped.
  */
 int ledger_mutex_lock(pthread_mutex_t *mutex);
 static inline void ledger_mutex_unlock(pthread_mutex_t *mutex)
@@ -23,8 +24,8 @@ static inline void ledger_mutex_unlock(pthread_mutex_t *mutex)
     if (__builtin_expect(atomic_load_explicit(&ledger_map.shared->guided, memory_order_relaxed), 0))
         ledger_stopped_pause();
 }
-/* The same for one under which system calls are made: for so many ms at most, and nobody is told.
- * ETIMEDOUT: it is not locked. */
+/* Locks a mutex under which system calls are made. Waits for this many milliseconds at most, and
+ * does not tell the agent. As ledger_mutex_lock(), or ETIMEDOUT: it is not locked. */
 int ledger_mutex_lock_within(pthread_mutex_t *mutex, int milliseconds);
 
 #endif

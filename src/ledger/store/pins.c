@@ -11,15 +11,17 @@
 #include "sys/test_switch.h"
 
 /*
- * The kernel looks through all locks of a file for each question: a process does not take more for
- * single files. Further ones are pinned by parts of all, with what else happens to be there.
+ * For each question the kernel looks through all locks of a file. So a process takes at most
+ * PINS_MAX locks of single files. It pins further files by locking whole parts, with all other
+ * files that belong there.
  */
 enum { PINS_MAX = 1024, PARTS = 256, PART_SHIFT = 54 /* of 62 bits */ };
 
 /*
- * Two descriptions of `worlds`, as the kernel does not tell who asks of locks that its own has. The
- * one with the pins is shared with children: what they inherited is pinned as long as they live. A
- * child that pins more opens one of its own, so that its pins end with it.
+ * Two open file descriptions of `worlds`: the kernel does not tell of locks that belong to the
+ * description that asks. The one with the pins is shared with children: what they inherited is
+ * pinned as long as they live. A child that pins more opens a description of its own, so that its
+ * pins end with it.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; held briefly */
 static int asking = -1, holding = -1;
@@ -29,7 +31,7 @@ static struct {
     const char *reason;
 } pins[PINS_MAX]; /* that it has taken, or inherited */
 static unsigned pin_count;
-static const char *parts[PARTS]; /* the reason, of those that it has taken, or inherited */
+static const char *parts[PARTS]; /* the reasons, of those that are taken */
 
 static int open_worlds(void)
 {
@@ -46,8 +48,8 @@ static int open_asking(void)
 }
 
 /* Under `lock`. The descriptor that a parent opened stays open, with its pins. A process that is
- * another user now, and may not enter the run directory any more, adds its pins to those of its
- * parent. */
+ * another user now may have no access to the run directory any more. Then it adds its pins to those
+ * of its parent. */
 static void open_holding(void)
 {
     uint32_t self = (uint32_t)sys_getpid();
@@ -67,7 +69,7 @@ static bool is_removed(void)
     return removed;
 }
 
-/* The one for pins as well: it may be needed when the process has another user. */
+/* Opens the one for pins too: it may be needed later, when the process is another user. */
 int ledger_world_open(void)
 {
     if (is_removed())
@@ -99,7 +101,7 @@ static int ask_kernel(int fd, int command, struct flock *pin)
 
 void ledger_world_after_fork(void)
 {
-    pthread_mutex_init(&lock, NULL); /* who held it does not exist here */
+    pthread_mutex_init(&lock, NULL); /* the thread that held it does not exist here */
 }
 
 /* Under `lock`. */
@@ -144,8 +146,8 @@ void ledger_world_move(void)
     pthread_mutex_lock(&lock);
     sys_fd_close(asking);
     asking = -1;
-    /* The one before stays open, for those who go on there: they see what is pinned later, too, if
-     * the new user has none. */
+    /* The old descriptor stays open, for the processes that stay there. If the new user cannot open
+     * a new one, later pins go to the old one, too. */
     holder = 0;
     open_holding();
     for (unsigned i = 0; i < pin_count && holder; i++) {
@@ -187,7 +189,7 @@ bool ledger_world_is_pinned(uint64_t device, uint64_t inode)
     pthread_mutex_unlock(&lock);
     if (sys_test_unsafe(SYS_TEST_PINS))
         return false;
-    return !known || pin.l_type != F_UNLCK; /* in doubt it is */
+    return !known || pin.l_type != F_UNLCK; /* in doubt the file is pinned */
 }
 
 bool ledger_world_tell(void)

@@ -1,7 +1,7 @@
 /*
- * Free records that this process keeps for its next writes, with the chunks they had, so that the
- * arena's lock is taken once for many writes. To everybody else they are PRIVATE records of its
- * slot, as one that is being filled: when the process dies they are found as such.
+ * Free records that this process keeps for its next writes, with the chunks that they had. So many
+ * writes take the arena's lock only once. Other processes see PRIVATE records of this slot, as if
+ * they were being filled. When this process dies, they are found as such.
  */
 #include "ledger/store/pocket.h"
 #include "ledger/store/processes.h"
@@ -12,7 +12,7 @@ enum {
     POCKET_DEPTH = 16  /* records of a kind */
 };
 
-/* By the number of chunks that each has. Under `taken`. */
+/* The records, by the number of chunks that each has. Guarded by `taken`. */
 static struct {
     _Atomic bool taken;
     uint32_t count[POCKET_CHUNKS + 1];
@@ -29,14 +29,16 @@ static void return_pocket(void)
     atomic_store_explicit(&pocket.taken, false, memory_order_release);
 }
 
-/* All pockets of a kind together must not hold much of what there is. */
+/* How many records a pocket may hold of a kind: all pockets together must not hold much of what
+ * there is. */
 static uint32_t depth(const struct ledger_shared *shared)
 {
     uint32_t fair = shared->chunk_count / 16 / ledger_process_count();
     return fair < POCKET_DEPTH ? fair : POCKET_DEPTH;
 }
 
-/* Half full, so that what is given finds room too. Returns the new number. */
+/* Fills the pocket half, so that there is room for records that are given back. Returns their
+ * number. */
 static uint32_t fill(uint32_t chunks, uint32_t owner)
 {
     struct ledger_slice slices[POCKET_DEPTH / 2];
@@ -50,7 +52,7 @@ static uint32_t fill(uint32_t chunks, uint32_t owner)
     return pocket.count[chunks] = count;
 }
 
-/* The record and the head of each page: the processor goes on from there by itself. */
+/* Prefetches the record and the head of each page. The processor goes on from there by itself. */
 static void prefetch(uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
@@ -79,8 +81,8 @@ uint32_t ledger_pocket_take(uint64_t base, uint32_t length, bool kept, uint32_t 
     return index;
 }
 
-/* The number of chunks of a record that may be filled again: nobody else has the record or its
- * chunks. Of any other record: more than a pocket takes. */
+/* The number of chunks of a record that may be filled again, as no other record has them.
+ * POCKET_CHUNKS + 1: the record is not fit for the pocket. */
 static uint32_t usable_chunks(const struct ledger_record *record)
 {
     uint32_t count = 0;

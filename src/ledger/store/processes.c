@@ -1,5 +1,5 @@
 /*
- * The process slots of the registry: who has which, and who is dead.
+ * The process slots of the registry: which process has which, and which are dead.
  */
 #include "ledger/store/processes.h"
 
@@ -37,8 +37,8 @@ static void give_back(uint32_t slot)
     atomic_store(&process->state, 0);
 }
 
-/* After unshare(CLONE_NEWPID) and fork() the numbers in the slots are not those that this process
- * sees, nor can others see its own: it gets no slot, and takes nobody for dead. */
+/* After unshare(CLONE_NEWPID) and fork() this process sees other numbers than those in the slots,
+ * and others cannot see its own. So it gets no slot, and takes no process for dead. */
 bool ledger_process_is_foreign(void)
 {
     return run_namespaces() != atomic_load(&ledger_map.shared->head.namespaces);
@@ -49,14 +49,14 @@ static struct run_identity identity_of(const struct ledger_process *process)
     return (struct run_identity){process->pid, process->starttime, process->image};
 }
 
-/* Of the same use of a slot? */
+/* Are both of one use of a slot? */
 static bool same_identity(const struct run_identity *a, const struct run_identity *b)
 {
     return a->pid == b->pid && a->starttime == b->starttime && a->image == b->image;
 }
 
-/* Who asks /proc may be stopped while it does, so that is done without the lock; what was found
- * holds for who has the slot still. */
+/* /proc is asked without the lock, as this process may be stopped meanwhile. What was found holds
+ * only if the same process still has the slot. */
 static void give_back_if_dead(uint32_t slot)
 {
     const struct ledger_process *process = &ledger_map.shared->processes[slot];
@@ -111,7 +111,7 @@ void ledger_process_sweep_all(void)
     unlock_processes();
 }
 
-/* Looks at a few slots each time, so that no dead one stays for long. */
+/* Looks at a few slots at each call, so that no dead process stays for long. */
 static void check_some(struct ledger_shared *shared)
 {
     uint32_t count = ledger_process_count();
@@ -140,8 +140,8 @@ static uint32_t take_slot(const struct run_identity *self)
     struct ledger_shared *shared = ledger_map.shared;
     for (uint32_t slot = 1, count = ledger_process_count(); slot < count; slot++) {
         struct ledger_process *process = &shared->processes[slot];
-        /* This process before exec(): its threads and their writes are no more. But not another
-         * copy of the library in this program, which goes on. */
+        /* This is the process before exec(): its threads and their writes are gone. But another
+         * copy of the library in this program goes on. */
         if (atomic_load(&process->state) && process->pid == self->pid &&
             process->starttime == self->starttime && process->program != run_program())
             give_back(slot);

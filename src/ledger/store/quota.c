@@ -7,9 +7,10 @@
 enum { ADD_UP_NS = 100000000 };
 
 /*
- * What a process has is changed before the sum when it grows, and after it when it shrinks, and
- * stays in the sum when it dies: so the sum is too large at times, and never too small. Who meets
- * the bound adds up again what there is. A change meanwhile spoils that.
+ * When a process takes more, its own count grows before the sum. When it gives some back, the sum
+ * shrinks before its own count. When it dies, its share stays in the sum. So the sum is too large
+ * at times, and never too small. A process that meets the bound adds up the counts of all again. If
+ * the sum changes meanwhile, the result is thrown away.
  */
 static void add_up(struct ledger_shared *shared)
 {

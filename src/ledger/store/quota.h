@@ -7,10 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* May this process have so many bytes more, where all may have `most`? It may have no more than it
- * leaves to others: so each of many gets the same. */
+/* May this process have `bytes` more, if all processes together may have `most`? It may have no
+ * more than it leaves to others. So each of many processes gets about as much. */
 bool ledger_quota_take(size_t bytes, size_t most);
-/* It has them no more. In the process that took them, and in the same registry. */
+/* This process does not have the bytes any more. Call it in the process that took them, with the
+ * same registry. */
 void ledger_quota_give(size_t bytes);
 
 #endif

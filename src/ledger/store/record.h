@@ -1,6 +1,6 @@
 /*
- * One record: a slice of a write in the ledger. What changes, or is more than one load, is under
- * the stripe's lock.
+ * One record: a slice of a write in the ledger. Changes, and reads of more than one field, are made
+ * under the stripe's lock.
  */
 #ifndef LEDGER_RECORD_H
 #define LEDGER_RECORD_H
@@ -58,9 +58,9 @@ static inline void ledger_record_set_state(struct ledger_record *record, uint32_
 }
 
 /*
- * A process sends what may be another's: the record is its own until that is over. These stores
- * have an order for who looks for what a dead process left, without the lock: see
- * give_back_records().
+ * This process sends a record that another one may have written: it owns the record until that is
+ * over. The order of the stores matters to give_back_records() (dead.c), which looks for records of
+ * a dead process without the lock.
  */
 static inline void ledger_record_lend(struct ledger_record *record, uint32_t self)
 {
@@ -71,12 +71,12 @@ static inline void ledger_record_lend(struct ledger_record *record, uint32_t sel
                           memory_order_release);
     atomic_store_explicit(&record->owner, self, memory_order_release);
 }
-/* Is it sent, or written again, for a process that is dead? */
+/* Is it being sent, or written again, for a dead process? */
 static inline bool ledger_record_is_lent_by_nobody(const struct ledger_record *record)
 {
     return atomic_load_explicit(&record->writer, memory_order_relaxed) == LEDGER_PROCESSES;
 }
-/* After its state says that it is not being sent any more. */
+/* The writer owns the record again. Call it after `state` says that it is not being sent. */
 static inline void ledger_record_return(struct ledger_record *record)
 {
     uint32_t writer = atomic_load_explicit(&record->writer, memory_order_relaxed);
@@ -111,15 +111,15 @@ static inline bool ledger_record_overlaps(const struct ledger_record *record, ui
     return ledger_record_file(record) == file && ledger_record_start(record) < end &&
            start < ledger_record_end(record);
 }
-/* Has `old` the bytes of `record`, for sure? Then it does not matter which of the two the server
- * executes last. */
+/* Is it certain that `old` has the bytes of `record`? Then it does not matter which of the two the
+ * server executes last. */
 static inline bool ledger_record_is_twin(const struct ledger_record *old,
                                          const struct ledger_record *record)
 {
     return old->twins & LEDGER_TWIN_OLD && record->twins & LEDGER_TWIN_NEW &&
            old->sequence == record->sequence && !record->changed;
 }
-/* Acknowledged by the server, and not committed. */
+/* Is it acknowledged by the server, and not committed? */
 static inline bool ledger_record_is_acked(const struct ledger_record *record)
 {
     uint32_t state = ledger_record_state(record);
@@ -134,12 +134,12 @@ static inline bool ledger_record_is_dirty(const struct ledger_record *record)
 {
     return ledger_record_state(record) == LEDGER_RECORD_DIRTY;
 }
-/* Being sent, and dirty again if that fails. */
+/* Is it being sent, and dirty again if that fails? */
 static inline bool ledger_record_is_promised(const struct ledger_record *record)
 {
     return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && record->promised;
 }
-/* The end of a record IN_FLIGHT is no matter, as it has twins. */
+/* Has a record IN_FLIGHT twins, so that its outcome does not matter? */
 static inline bool ledger_record_is_replaced(const struct ledger_record *record)
 {
     return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && !record->promised &&

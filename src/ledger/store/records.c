@@ -44,7 +44,7 @@ static void count_bytes(struct ledger_entry *entry, int64_t bytes)
     }
 }
 
-/* Before the record's bytes are counted. */
+/* Call it before the record's bytes are counted. */
 static void count_verifier(struct ledger_entry *entry, uint64_t verifier)
 {
     if (atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) == 0)
@@ -79,7 +79,7 @@ void ledger_records_relisted(struct ledger_entry *entry)
 
 /* ---- the list of a file ---- */
 
-/* Enters a record behind `previous` and counts it. */
+/* Enters a record in the list behind `previous` (0: at its head), and counts it. */
 static void insert_after(struct ledger_entry *entry, uint32_t previous, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
@@ -97,7 +97,7 @@ void ledger_record_append(struct ledger_entry *entry, uint32_t index)
     insert_after(entry, entry->last, index);
 }
 
-/* Out of the list of its file that it is in, if any, and counted no more. */
+/* Takes the record out of the list of its file, if it is in one, and out of the counters. */
 static void unlink_file(struct ledger_entry *entry, uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
@@ -109,8 +109,8 @@ static void unlink_file(struct ledger_entry *entry, uint32_t index)
     }
 }
 
-/* Gives the record a sequence that is later than all others. A reader without the lock finds its
- * bytes counted at any moment. */
+/* Gives the record a sequence that is later than all others. Its bytes are counted all the time,
+ * for readers without the lock. */
 static void move_last(struct ledger_entry *entry, uint32_t index, uint64_t sequence)
 {
     ledger_record_unchain(&entry->first, &entry->last, index);
@@ -118,8 +118,8 @@ static void move_last(struct ledger_entry *entry, uint32_t index, uint64_t seque
     ledger_record_chain(&entry->first, &entry->last, entry->last, index);
 }
 
-/* In this order: who dies in it leaves an older verifier, or a sequence that no COMMIT which was
- * sent before the answer vouches for. */
+/* In this order: a process that dies here leaves an older verifier, or a later sequence. No COMMIT
+ * that was sent before the answer vouches for that one. */
 void ledger_record_renew(struct ledger_entry *entry, uint32_t index, uint64_t verifier)
 {
     struct ledger_record *record = ledger_record(index);
@@ -141,8 +141,8 @@ static void unlink_record(struct ledger_entry *entry, uint32_t index)
     ledger_record_set_state(record, LEDGER_RECORD_PRIVATE);
 }
 
-/* The data goes, the record stays where it is until ledger_stripe_expire() finds it held no more.
- */
+/* The data goes. The record stays where it is until ledger_stripe_expire() finds that its hold is
+ * over. */
 static void bury(struct ledger_entry *entry, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
@@ -160,8 +160,8 @@ void ledger_record_drop(struct ledger_entry *entry, uint32_t index, struct ledge
 {
     struct ledger_record *record = ledger_record(index);
     uint32_t self = ledger_process_owner();
-    /* Should this process die before it gives the record back, that is found by its owner; without
-     * a slot it would be found by nobody. */
+    /* If this process dies before it gives the record back, the record is found by its owner.
+     * Without a slot it would never be found. */
     if (!self || (record->held_until && ledger_record_held(record, sys_now_ns()))) {
         bury(entry, index);
         return;
@@ -226,7 +226,7 @@ static uint8_t *byte_at(const struct ledger_record *record, uint64_t at)
 void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end)
 {
     const struct ledger_record *source = ledger_record(from), *target = ledger_record(to);
-    ledger_record(to)->aside = 0; /* who sets it aside does not have these bytes */
+    ledger_record(to)->aside = 0; /* the process that sets it aside does not have these bytes */
     while (start < end) {
         uint64_t s = start - source->base, t = start - target->base;
         uint64_t room = LEDGER_CHUNK - s % LEDGER_CHUNK, length = end - start;
@@ -242,9 +242,10 @@ void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t 
 }
 
 /*
- * `own` lies inside `index` and leaves something of it on both sides: the part behind becomes a
- * record of its own. True if `own` was consumed for want of a free record, or of a slot: who has
- * none gets here only to put in order what another left, where all is ACKED.
+ * `own` lies inside `index`, and something of `index` is left on both sides. The part behind
+ * becomes a record of its own. True: `own` was consumed, as there was no free record, or no slot. A
+ * process without a slot gets here only when it puts in order what another one left. There all is
+ * ACKED.
  */
 static bool split(struct ledger_entry *entry, uint32_t index, uint32_t own,
                   struct ledger_garbage *garbage)
@@ -256,8 +257,8 @@ static bool split(struct ledger_entry *entry, uint32_t index, uint32_t own,
     bool consumed = false;
     uint32_t second = self ? ledger_arena_share(index, from, to, 0, self) : 0;
     if (!second && ledger_record_state(record) == LEDGER_RECORD_ACKED) {
-        /* The older record takes the newer bytes, and vouches for both with its verifier; a COMMIT
-         * that was sent before those bytes does for neither. */
+        /* The older record takes the newer bytes, and vouches for both with its verifier. It gets
+         * the later sequence: a COMMIT sent before those bytes vouches for neither. */
         ledger_record_overlay(own, index, start, end);
         older->distrusted |= record->distrusted;
         move_last(entry, index, record->sequence);
@@ -271,7 +272,7 @@ static bool split(struct ledger_entry *entry, uint32_t index, uint32_t own,
         second = ledger_arena_share(index, from, to, own, self);
         consumed = true;
     }
-    /* In this order: a PRIVATE record of an owner that is dead belongs to whoever finds it. */
+    /* In this order: any process that finds a PRIVATE record of a dead owner frees it. */
     ledger_record_set_state(ledger_record(second), LEDGER_RECORD_ACKED);
     atomic_store_explicit(&ledger_record(second)->owner, atomic_load(&older->owner),
                           memory_order_relaxed);
@@ -281,8 +282,8 @@ static bool split(struct ledger_entry *entry, uint32_t index, uint32_t own,
     return consumed;
 }
 
-/* `halves`: looks only at records of the same sequence, which are halves of a split that a process
- * did not live to finish, and hold the same bytes. Else only at older ones. */
+/* `halves`: looks only at records of the same sequence. They are halves of a split that a process
+ * did not live to finish, and have the same bytes. Else only at older records. */
 static bool supersede(struct ledger_entry *entry, uint32_t own, bool halves, uint64_t verifier,
                       struct ledger_garbage *garbage)
 {
@@ -300,9 +301,8 @@ static bool supersede(struct ledger_entry *entry, uint32_t own, bool halves, uin
         if (halves ? older->sequence != record->sequence || index > own
                    : acknowledged && older->sequence >= record->sequence)
             continue;
-        /* The server lost the older bytes. Nothing else will tell that to a read from before
-         * that is not judged yet, or to a COMMIT under way. Counted before the record goes.
-         */
+        /* The server lost the older bytes. Nothing else tells that to a read that began before and
+         * is not judged yet, or to a COMMIT under way. It is counted before the record goes. */
         if (!halves && (older->verifier != verifier || older->distrusted))
             atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
         bool head = ledger_record_start(older)<start, tail = ledger_record_end(older)> end;
@@ -332,9 +332,9 @@ void ledger_record_supersede_halves(struct ledger_entry *entry, uint32_t own,
     supersede(entry, own, true, ledger_record(own)->verifier, garbage);
 }
 
-/* Do the bytes of `next` follow those of `record`, in the same hands and with the same fate, and is
- * there room for them in its last chunk? Both are ACKED. One that is distrusted stays where it is:
- * under a later sequence a COMMIT that is under way would not find it. */
+/* Both are ACKED. Do the bytes of `next` follow those of `record`, with the same owner and
+ * verifier? And is there room in the last chunk of `record`? A distrusted record stays where it is:
+ * under a later sequence a COMMIT under way would not find it. */
 static bool may_absorb(const struct ledger_record *record, const struct ledger_record *next)
 {
     uint32_t to = ledger_record_to(record),
@@ -346,8 +346,8 @@ static bool may_absorb(const struct ledger_record *record, const struct ledger_r
                atomic_load_explicit(&next->owner, memory_order_relaxed);
 }
 
-/* In this order: both hold the same bytes for a moment, under the later sequence. A COMMIT that was
- * sent before vouches for none of them then; the next one does. */
+/* In this order: both have the same bytes for a moment, under the later sequence. A COMMIT that was
+ * sent before then vouches for neither of them. The next one does. */
 static void absorb(struct ledger_entry *entry, uint32_t index, uint32_t next, uint64_t sequence,
                    struct ledger_garbage *garbage)
 {

@@ -17,19 +17,19 @@
 #include "sys/sys.h"
 
 enum {
-    GUIDE_MS = 500, /* that a thread is guided, and that it pauses, at most */
-    AGAIN_S = 60,   /* until one that cannot be guided is tried again */
+    GUIDE_MS = 500, /* how long a thread is guided, and how long it pauses, at most */
+    AGAIN_S = 60,   /* after this a thread that could not be guided is tried again */
     SAY_EVERY_S = 60,
-    TIME_IS_OVER = 200, /* beside errno values, and a status of exit: it does not get on */
+    TIME_IS_OVER = 200, /* no errno, and no other status: it does not get on */
     NO_MATTER = 201
 };
 #define SECOND_NS UINT64_C(1000000000)
 
-/* ---- who has a lock ---- */
+/* ---- the owners of locks ---- */
 
 enum { LOCKS = 1 + LEDGER_CACHE_LOCKS + LEDGER_STRIPES + 1 };
 
-/* First those that a thread takes while it has others. */
+/* First the locks that a thread takes while it has others. */
 static const pthread_mutex_t *lock_at(unsigned i)
 {
     const struct ledger_shared *shared = ledger_map.shared;
@@ -66,11 +66,11 @@ void ledger_stopped_pause(void)
     if (atomic_load(guided) != self || has_locks(self))
         return;
     sys_futex(guided, FUTEX_WAIT, self, &limit);
-    /* If the agent did not live to let go of it. */
+    /* The agent may have died before it let go. */
     atomic_compare_exchange_strong(guided, &self, 0);
 }
 
-/* ---- who waits ---- */
+/* ---- threads that wait ---- */
 
 void ledger_stopped_tell(void)
 {
@@ -79,7 +79,8 @@ void ledger_stopped_tell(void)
         sys_futex(waited, FUTEX_WAKE, 1, NULL);
 }
 
-/* The agent's lock says that it lives, after the descriptor was had: so that is of no other. */
+/* The agent's lock says, after the pidfd was opened, that the agent lives. So the pidfd is the
+ * agent's. */
 static void end_agent(uint32_t pid)
 {
     int fd = (int)sys_call2(SYS_pidfd_open, pid, 0);
@@ -119,9 +120,9 @@ void ledger_stopped_await(void)
         sys_futex(waited, FUTEX_WAIT, 0, NULL);
 }
 
-/* In a child of the agent. If it dies, whenever that is, the kernel lets go of the thread, which is
- * stopped again: so nothing is asked of ptrace(2) that would outlive it (no single step, no mask of
- * signals), and to let go is to exit. */
+/* Runs in a child of the agent. If the child dies at any moment, the kernel lets go of the thread,
+ * which is stopped again. So ptrace(2) is asked for nothing that would outlive the child (no single
+ * step, no mask of signals). To let go is to exit. */
 static __attribute__((noreturn)) void guide_and_exit(uint32_t thread)
 {
     const struct rlimit none = {0, 0};
@@ -131,12 +132,12 @@ static __attribute__((noreturn)) void guide_and_exit(uint32_t thread)
     while (result == 0 && has_locks(thread)) {
         int status = 0;
         if (sys_call4(SYS_wait4, thread, &status, __WALL | WNOHANG, NULL) == (long)thread) {
-            /* By a signal, which it gets then; or as the process is stopped. */
+            /* It stopped at a signal, which it gets then, or with its process. */
             int signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
             if (WIFSTOPPED(status))
                 sys_call4(SYS_ptrace, PTRACE_CONT, thread, 0, signal);
             else
-                result = ESRCH; /* it is dead, and its locks are known to be a dead one's */
+                result = ESRCH; /* it is dead, and the kernel has marked its locks */
         } else if (sys_now_ns() > until_ns) {
             result = TIME_IS_OVER;
         } else {
@@ -148,9 +149,9 @@ static __attribute__((noreturn)) void guide_and_exit(uint32_t thread)
         sys_call1(SYS_exit_group, result);
 }
 
-static bool may_not_trace; /* a filter of system calls kills who does */
+static bool may_not_trace; /* a filter of system calls kills a process that traces */
 
-/* 0: it has no lock any more. Else an errno, or TIME_IS_OVER. */
+/* 0: the thread has no lock any more. Else an errno, or TIME_IS_OVER. */
 static int guide(uint32_t thread)
 {
     _Atomic uint32_t *guided = &ledger_map.shared->guided;
@@ -169,8 +170,8 @@ static int guide(uint32_t thread)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EPERM;
 }
 
-/* 1: it has mapped this registry; 0: it has not, so that it is another one that has the number of
- * the lock's owner, now or in this namespace; -errno. */
+/* 1: the thread's process has mapped this registry. 0: it has not, so another thread now has the
+ * number of the lock's owner, here or in this namespace. -errno. */
 static int uses_registry(uint32_t thread)
 {
     char name[32], text[4096];
@@ -192,7 +193,7 @@ static int uses_registry(uint32_t thread)
         }
         have = strlen(line);
         if (have > sizeof(text) / 2)
-            have = 0; /* a name that is that long is not the registry's */
+            have = 0; /* the registry's name is not that long */
         memmove(text, line, have);
     }
     sys_close(fd);
@@ -212,7 +213,8 @@ static void say(uint32_t thread, int result)
                     result == TIME_IS_OVER ? "it does not get on" : strerrordesc_np(result));
 }
 
-/* 0: it was guided out. NO_MATTER: it is not stopped, or dead. Else it cannot be guided. */
+/* 0: the thread was guided out. NO_MATTER: it is not stopped, or it is dead. Else it cannot be
+ * guided. */
 static int release_owner(const pthread_mutex_t *lock, uint32_t thread)
 {
     if (!run_thread_stopped(thread))

@@ -1,5 +1,5 @@
 /*
- * The lock of a stripe, and waiting for one of its ranges.
+ * The locks of stripes, waiting for a range, and the sweep of what is over.
  */
 #include <linux/futex.h>
 
@@ -44,7 +44,7 @@ void ledger_stripe_wake(uint32_t stripe)
 
 void ledger_stripe_wait(uint32_t stripe, uint32_t owner)
 {
-    static __thread uint64_t checked_ns; /* when this thread last looked whether one is dead */
+    static __thread uint64_t checked_ns; /* when this thread last looked for a dead process */
     static __thread uint64_t since_ns;   /* since when it waits for what ... */
     static __thread uint32_t waited_for; /* ... the process of this slot has */
     struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
@@ -52,7 +52,7 @@ void ledger_stripe_wait(uint32_t stripe, uint32_t owner)
     uint32_t seen = atomic_load(&s->wake);
     atomic_store(&s->waiting, 1);
     ledger_stripe_unlock(stripe);
-    /* Whoever frees the range now finds `waiting` set and changes `wake`. */
+    /* A thread that frees the range now finds `waiting` set, and changes `wake`. */
     bool (*help)(void) = atomic_load(&ledger_wait_help);
     if (!help || !help())
         sys_futex(&s->wake, FUTEX_WAIT, seen, &limit);
@@ -73,14 +73,14 @@ void ledger_process_sweep(uint64_t interval_ns)
 {
     struct ledger_shared *shared = ledger_map.shared;
     uint64_t now = sys_now_ns(), last = atomic_load(&shared->swept_ns);
-    /* Of many threads that come at a time one looks at all processes. */
+    /* If many threads come at a time, one of them looks at all processes. */
     if (interval_ns > 0 && (now - last < interval_ns ||
                             !atomic_compare_exchange_strong(&shared->swept_ns, &last, now)))
         return;
     ledger_process_check_all();
     for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
         if (atomic_load(&shared->stripes[i].held_check)) {
-            ledger_stripe_lock(i); /* frees ghosts whose time is over */
+            ledger_stripe_lock(i); /* ends holds that are over */
             ledger_stripe_unlock(i);
         }
     }

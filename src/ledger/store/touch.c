@@ -7,13 +7,13 @@
 
 enum { GROUP = 8 }; /* chunks that are mapped together */
 
-/* A bit for each group: it was touched. NULL: nothing is known. Made again only where this process
- * has one thread. */
+/* A bit for each group: it was touched. NULL: nothing is known. It is made again only while this
+ * process has one thread. */
 static _Atomic uint64_t *touched;
 static size_t touched_size;
 static uint32_t chunk_count;
 
-static _Atomic bool unknown; /* Linux before 5.14 has no such call */
+static _Atomic bool unknown; /* madvise() failed: Linux before 5.14 has no MADV_POPULATE_WRITE */
 
 void ledger_touch_begin(uint32_t chunks)
 {
@@ -35,7 +35,8 @@ static bool is_new(uint32_t group)
            !(atomic_fetch_or_explicit(word, bit, memory_order_relaxed) & bit);
 }
 
-/* Of those that have memory in the file: for others it would be taken, and may not be there. */
+/* Maps only chunks that have memory in the file. For others memory would be taken, which may not be
+ * there. */
 static void map_group(uint32_t group)
 {
     uint32_t first = group * GROUP, end = first + GROUP;

@@ -28,8 +28,8 @@ static bool is_same(const struct ledger_user *a, const struct ledger_user *b)
            memcmp(a->groups, b->groups, a->group_count * sizeof(a->groups[0])) == 0;
 }
 
-/* Two processes may make one each of the same: no harm. A place whose maker was killed stays as it
- * is. */
+/* Two processes may each make a place for the same user: that does no harm. If its maker was
+ * killed, a place stays as it is. */
 uint32_t ledger_user_number(const struct ledger_user *user)
 {
     struct ledger_user other;

@@ -1,8 +1,8 @@
 /*
- * As whom processes of the run directory write behind: users and groups, as the server is told
- * them. A process may have groups that the agent lacks, or be another user for a while. The agent
- * sends what it left as the same, if the agent knows that it may: then it vouches for them
- * (agent.h).
+ * The users, with their groups, that processes of the run directory write behind as. The server is
+ * told them. A process may have groups that the agent lacks, or be another user for a while. The
+ * agent sends what such a process left as the same user and groups, if it knows that it may. Then
+ * it vouches for them (agent.h).
  */
 #ifndef LEDGER_USERS_H
 #define LEDGER_USERS_H
@@ -17,9 +17,10 @@ struct ledger_user {
     uint32_t groups[LEDGER_USER_GROUPS];
 };
 
-/* Their number, from 1 on and less than LEDGER_USERS, which stays theirs; 0: there is no room. */
+/* The number of this user and groups, which does not change: from 1 to LEDGER_USERS - 1. 0: there
+ * is no room. */
 uint32_t ledger_user_number(const struct ledger_user *user);
-/* Who has this number. False: nobody has. */
+/* The user and groups with this number. False: there are none. */
 bool ledger_user_get(uint32_t number, struct ledger_user *user);
 
 #endif
