@@ -122,9 +122,12 @@ static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
 }
 
 /*
- * Does the path lead to the server that the session is with? 0: it does. If no other path works,
- * and this one was proven, also: another server has taken its place, and the session is made anew
- * there. -EXDEV: it leads to another server. -EAGAIN: that cannot be told now. Else -errno.
+ * Does the path lead to the server that the session is with?
+ * 0: it does. If no other path works, and this one was proven, also: another server has taken its
+ * place, and the session is made anew there.
+ * -EXDEV: it leads to another server.
+ * -EAGAIN: that cannot be told now.
+ * Else -errno.
  */
 static int ask_whose(const struct nfs_client *client, const struct net_path *path, bool proven)
 {

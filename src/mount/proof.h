@@ -40,9 +40,11 @@ struct mount_proof {
 /*
  * Looks the path up (`fresh`: without cached directory handles), and compares: it is a regular
  * file, with the same file number, a change time between two looks at the kernel's, and the same
- * size. Waits for about a quarter of a second in all for what may yet agree. 0: *fh and *attr are
- * the file's. -EXDEV: it is another file. -EAGAIN: the attributes differ. Else -errno of the lookup
- * or of the kernel (statx(2)).
+ * size. Waits for about a quarter of a second in all for what may yet agree.
+ * 0: *fh and *attr are the file's.
+ * -EXDEV: it is another file.
+ * -EAGAIN: the attributes differ.
+ * Else -errno of the lookup or of the kernel (statx(2)).
  */
 int mount_prove(const struct mount_claim *claim, bool fresh, struct nfs_fh *fh,
                 struct nfs_attr *attr);
