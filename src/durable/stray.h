@@ -10,19 +10,24 @@
 #include "durable/committing.h"
 
 /*
- * To be called before anything dirty of the file is sent, and when the file is opened. 0: the file
- * has no strays any more. They were sent, to stable storage, one WRITE after the other, each only
- * if the file is what the one before made of it; or the server had them; or they were set aside,
- * which the log says. NFSv3 has no such WRITE: somebody may change the file between the proof and
- * the WRITE. Then the answer tells, and the log says so. -errno: they are where they were, as the
- * server does not tell or does not take them, or there is no room. Costs only loads if there are
- * none.
+ * To be called before anything dirty of the file is sent, and when the file is opened.
+ * 0: the file has no strays any more. They were sent, to stable storage, one WRITE after the other,
+ * each only if the file is what the one before made of it; or the server had them; or they were set
+ * aside, which the log says.
+ * -errno: they are where they were, as the server does not tell or does not take them, or there is
+ * no room.
+ * NFSv3 has no such WRITE: somebody may change the file between the proof and the WRITE. Then the
+ * answer tells, and the log says so. Costs only loads if there are no strays.
  */
 int durable_strays_settle(struct committing *c);
 
-/* As durable_strays_settle(), for strays that were sent already. To be called before what the
- * server lost is written again. 0: it may be written again. 1: some of it is not in the ledger any
- * more, as it was set aside, or the server has it. Else -errno. */
+/*
+ * As durable_strays_settle(), for strays that were sent already. To be called before what the
+ * server lost is written again.
+ * 0: it may be written again.
+ * 1: some of it is not in the ledger any more, as it was set aside, or the server has it.
+ * Else -errno.
+ */
 int durable_strays_settle_sent(struct committing *c);
 
 /* Asks the server for the file's attributes, at *epoch. 0 or -errno. */

@@ -8,11 +8,14 @@
  * others have sent and committed what they wrote. Tests change it. */
 extern unsigned fd_world_abroad_ms, fd_world_unasked_ms;
 
-/* Moves the file to the kernel's world: see fd_demote(). The caller is not between enter and leave.
- * 0, or -errno of the COMMIT. -ENONET: it stays here, as this process is abroad
- * (net_server_is_abroad()) and others have not sent what they wrote; that would undo what the
- * kernel writes. Not so in a process that left all files to the kernel: there that data is given
- * up. */
+/*
+ * Moves the file to the kernel's world: see fd_demote(). The caller is not between enter and leave.
+ * 0: it is there.
+ * -ENONET: it stays here, as this process is abroad (net_server_is_abroad()) and others have not
+ * sent what they wrote; that would undo what the kernel writes. Not so in a process that left all
+ * files to the kernel: there that data is given up.
+ * Else -errno of the COMMIT: it is there, and data was lost.
+ */
 int fd_world_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
 /* As fd_world_demote(), after another process that moved the file there. */
 int fd_world_follow(struct file_inode *inode);
@@ -22,10 +25,12 @@ bool fd_world_cross(struct file_inode *inode, bool known);
 /*
  * A descriptor that can write stays with the kernel, though it may never have been proven which
  * file of the server it is. So all files with its number go to the kernel's world, and no process
- * adopts one of them as long as this one lives. 0. -EIO: the descriptor must not be used, as data
- * of others is not sent, and this process is abroad, or cannot ask the server. `in_use`: it cannot
- * be refused. Then that data is given up, as it would undo what the kernel writes, and the
- * processes that wrote it are told.
+ * adopts one of them as long as this one lives.
+ * 0: the kernel may write.
+ * -EIO: the descriptor must not be used, as data of others is not sent, and this process is abroad,
+ * or cannot ask the server.
+ * `in_use`: it cannot be refused. Then that data is given up, as it would undo what the kernel
+ * writes, and the processes that wrote it are told.
  */
 int fd_world_claim(const struct stat *status, const char *path, const char *reason, bool in_use);
 /* For a process that cannot use the registry: waits until the server has what others wrote. If it
@@ -40,9 +45,11 @@ bool fd_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, int
 /*
  * Moves the file of a managed descriptor to the kernel's world. From now on its descriptors in all
  * processes of this host are the kernel's alone; what any of them wrote is committed before this
- * returns. The file comes back when all processes that pinned it have ended. 0, also if the
- * descriptor is not managed; or -errno of the COMMIT. -EIO: perhaps it is managed still, and the
- * kernel must not write the file now: see fd_world_demote().
+ * returns. The file comes back when all processes that pinned it have ended.
+ * 0: so it is, or the descriptor is not managed.
+ * -EIO: data was lost; or the descriptor is managed still, and the kernel must not write the file
+ * now: see fd_world_demote().
+ * Else -errno of the COMMIT.
  */
 int fd_demote(int fd, const char *reason);
 

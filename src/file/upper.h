@@ -18,9 +18,11 @@ struct file_upper {
     void (*finish)(void);
 
     /*
-     * The two worlds. The inode was found to be in the kernel's; `known`: this process has begun
+     * The two worlds. The inode was found to be in the kernel's. `known`: this process has begun
      * its demotion; else the registry says so. Goes over as well, or waits until another thread
-     * has. False: it is there. True: it cannot go, see fd_world_demote(), which is `demote`.
+     * has.
+     * False: it is there.
+     * True: it cannot go: see fd_world_demote(), which is `demote`.
      * `follow`: see fd_world_follow().
      */
     bool (*cross)(struct file_inode *inode, bool known);
