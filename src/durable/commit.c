@@ -43,9 +43,9 @@ static void gone(struct committing *c)
 /*
  * One COMMIT.
  * 0: it vouches for what was acknowledged.
- * -EAGAIN: another COMMIT is needed. Mostly lost data was written again, as the server restarted, or
- * what came of a COMMIT is not known. A newer write, which this COMMIT does not vouch for, may have
- * taken the place of lost data in the ledger.
+ * -EAGAIN: another COMMIT is needed. Mostly lost data was written again, as the server restarted,
+ * or what came of a COMMIT is not known. A newer write, which this COMMIT does not vouch for, may
+ * have taken the place of lost data in the ledger.
  * Else -errno.
  */
 static int commit_once(struct committing *c)
