@@ -19,24 +19,24 @@
 
 enum {
     WINDOW_LEAST = 32 << 10,
-    WINDOW_PARTS = 4, /* READs on their way together, for all paths */
+    WINDOW_PARTS = 4, /* READs on their way together, over all paths */
     GROWTH = 4,
     PAUSE_MOST = 64,
-    UNPROVEN_MOST = 8 /* parts around reads, of which it is open whether others come to them */
+    UNPROVEN_MOST = 8 /* parts around reads to which no other read has come yet */
 };
 
 #define STREAM_LIFE_NS UINT64_C(1000000000)
 
 /* ---- asking ---- */
 
-/* What is asked for together. */
+/* Parts that are asked for together. */
 struct asking {
     struct file_open *open;
     unsigned count;
     struct async_request *requests[AHEAD_PARTS];
 };
 
-/* For lack of room, a shorter one: *length. */
+/* A part, shorter for lack of room: *length. NULL: there is no room. */
 static struct ahead_part *new_part(struct file_open *open, uint64_t offset, size_t *length)
 {
     struct ahead_part *part = ahead_part_new(open, offset, *length);
@@ -49,7 +49,8 @@ static struct ahead_part *new_part(struct file_open *open, uint64_t offset, size
     return part;
 }
 
-/* [offset, end), in parts of `most` bytes that end at multiples of 64 KiB. How far it came. */
+/* Adds parts for [offset, end), of `most` bytes, that end at multiples of 64 KiB. Returns how far
+ * they reach. */
 static uint64_t add(struct asking *asking, uint64_t offset, uint64_t end, size_t most,
                     bool announced)
 {
@@ -94,17 +95,17 @@ static size_t longest_part(const struct file_open *open)
 
 /* ---- streams ---- */
 
-/* A read that is served. */
+/* A read of the program. */
 struct reading {
     struct file_open *open;
     const struct iovec *vectors;
     size_t length;
     uint64_t offset;
-    uint64_t now_ns;              /* about: when it began, or waited last */
-    bool waited, changed, useful; /* the last: a part that is not short was used up, or stays */
+    uint64_t now_ns;              /* roughly when it began, or when it last waited */
+    bool waited, changed, useful; /* `useful`: a part that is not short was used up, or stays */
 };
 
-/* How much one of them may have ahead, besides those that have something. */
+/* How many bytes one stream may have ahead, beside the others that have some. */
 static size_t window_most(const struct ahead_fetched *fetched, const struct ahead_stream *one,
                           uint64_t now_ns)
 {
@@ -112,7 +113,7 @@ static size_t window_most(const struct ahead_fetched *fetched, const struct ahea
     for (unsigned i = 0; i < AHEAD_STREAMS; i++) {
         const struct ahead_stream *stream = &fetched->streams[i];
         alive += stream != one && stream->size > 0 && stream->end > stream->next &&
-                 stream->used_ns + STREAM_LIFE_NS > now_ns; /* each thread has its own `now` */
+                 stream->used_ns + STREAM_LIFE_NS > now_ns; /* each thread's `now_ns` differs */
     }
     return (size_t)mount_tunables.read_ahead_max / alive;
 }
@@ -127,8 +128,8 @@ static struct ahead_stream *stream_at(struct ahead_fetched *fetched, uint64_t of
     return found;
 }
 
-/* A read at `offset` follows another one. Of several streams the one goes that it takes over, or
- * that was not read for the longest time. */
+/* Makes a stream, as a read at `offset` follows another. It takes the place of the stream that it
+ * goes on with, or of the one that was not read for the longest time. */
 static struct ahead_stream *stream_new(struct ahead_fetched *fetched, uint64_t offset)
 {
     struct ahead_stream *stream = &fetched->streams[0], *within = NULL;
@@ -150,7 +151,7 @@ static struct ahead_stream *stream_new(struct ahead_fetched *fetched, uint64_t o
     return stream;
 }
 
-/* Has enough on its way for who reads [offset, offset + length), and this read first. */
+/* Asks for enough ahead of this read, and for the bytes of the read itself first. */
 static void advance(const struct reading *reading, struct ahead_stream *stream)
 {
     struct file_open *open = reading->open;
@@ -161,7 +162,7 @@ static void advance(const struct reading *reading, struct ahead_stream *stream)
     stream->used_ns = reading->now_ns;
     stream->next = reach;
     if (stream->end > offset &&
-        !ahead_part_at(fetched, offset)) { /* it grew old: it was too much */
+        !ahead_part_at(fetched, offset)) { /* what was fetched grew old: it was too much */
         stream->end = offset;
         stream->size = stream->size / GROWTH + 1;
     }
@@ -190,9 +191,9 @@ static void advance(const struct reading *reading, struct ahead_stream *stream)
     if (part < AHEAD_PART_LEAST)
         part = AHEAD_PART_LEAST;
     uint64_t own = reach < size ? reach : size, end = reach + stream->size;
-    if (size <= AHEAD_PART_LEAST) /* all of it costs hardly more */
+    if (size <= AHEAD_PART_LEAST) /* the whole file costs hardly more */
         own = size;
-    if (stream->end < own) /* who reads shall not wait for more */
+    if (stream->end < own) /* the read shall not wait for more than it needs */
         stream->end = add(&asking, stream->end, own, longest, false);
     if (stream->end >= own)
         stream->end = add(&asking, stream->end, end < size ? end : size,
@@ -202,7 +203,7 @@ static void advance(const struct reading *reading, struct ahead_stream *stream)
     submit(&asking);
 }
 
-/* Other reads were near this one, which follows none: all of their unit, once. */
+/* Other reads were near this one, which follows none: asks for all of their unit, once. */
 static void fetch_around(const struct reading *reading)
 {
     struct file_open *open = reading->open;
@@ -231,8 +232,8 @@ static void fetch_around(const struct reading *reading)
 
 /* ---- giving ---- */
 
-/* Waits for the part, as an ordinary read would: signals have time until it is over. True: the
- * server did not answer for as long as it may take. */
+/* Waits for the part as an ordinary read would: signals wait until it is over. True: the server did
+ * not answer for as long as it may take. */
 static bool times_out(struct reading *reading, struct ahead_part *part)
 {
     struct async_lane *lane = reading->open->ahead.all->lane;
@@ -248,15 +249,15 @@ static bool times_out(struct reading *reading, struct ahead_part *part)
            reading->now_ns - part->asked_ns >= soft_ns;
 }
 
-/* Gives what the part has of the read behind its first `done` bytes. How much; 0: nothing, as it is
- * of no use; -EFAULT; -ETIMEDOUT. */
+/* Gives out what the part has of the read after its first `done` bytes. How much; 0: nothing, as it
+ * is of no use; -EFAULT; -ETIMEDOUT. */
 static ssize_t give_part(struct reading *reading, struct ahead_part *part, size_t done)
 {
     struct file_inode *inode = reading->open->inode;
     uint64_t at = reading->offset + done, from = at - ahead_part_start(part);
     if (!ahead_part_is_done(part) &&
         part->asked_ns < ahead_fetched_fresh_since(inode, reading->now_ns))
-        return 0; /* it would be too old */
+        return 0; /* its bytes would be too old */
     if (times_out(reading, part))
         return -ETIMEDOUT;
     if (!ahead_part_is_done(part) || part->request.result <= 0 ||
@@ -269,7 +270,7 @@ static ssize_t give_part(struct reading *reading, struct ahead_part *part, size_
     const struct ledger_stamp *stamp = &part->request.stamp;
     uint64_t size = ledger_file_least_size(&inode->entry);
     if (at >= size)
-        return 0; /* cut by another host meanwhile */
+        return 0; /* another host has cut the file meanwhile */
     if (have > size - at)
         have = size - at;
     if (!sys_test_unsafe(SYS_TEST_AHEAD) &&
@@ -284,7 +285,7 @@ static ssize_t give_part(struct reading *reading, struct ahead_part *part, size_
     return result != 0 ? result : (ssize_t)have;
 }
 
-/* Gives what there is, under the lock, which is free while it waits and copies. */
+/* Gives out what there is. Under the lock, which is free while it waits and copies. */
 static void take(struct reading *reading, struct ahead_gift *gift)
 {
     struct file_ahead *ahead = &reading->open->ahead;
@@ -312,7 +313,8 @@ static void take(struct reading *reading, struct ahead_gift *gift)
         gift->error = (int)given;
 }
 
-/* What a stream learns from a read that it was advanced for, or all others together from one. */
+/* What the stream that was advanced for this read learns from it; `scattered` learns for reads in
+ * no stream. */
 static void learn(struct ahead_fetched *fetched, const struct reading *reading)
 {
     struct ahead_stream *stream = stream_at(fetched, reading->offset + reading->length);
@@ -323,7 +325,7 @@ static void learn(struct ahead_fetched *fetched, const struct reading *reading)
         stream->failed = 0;
     if (!reading->changed)
         return;
-    /* Who reads and writes in turn has no use for it. */
+    /* A program that reads and writes in turn has no use for reading ahead. */
     if ((1u << stream->failed) < PAUSE_MOST)
         stream->failed++;
     stream->pause = 1u << stream->failed;
@@ -339,11 +341,11 @@ static void read_ahead(struct reading *reading, struct ahead_gift *gift)
     bool sequence = ahead_follows(open, offset), near = ahead_is_near(open, offset);
     if (!ahead->all && ((!near && (!sequence || offset + reading->length >= size)) ||
                         !(ahead->all = ahead_fetched_new(open))))
-        return; /* it is random, or the last */
+        return; /* reads are random, or this is the last one */
     struct ahead_stream *stream = stream_at(ahead->all, offset);
     if (!stream && sequence && offset < size)
         stream = stream_new(ahead->all, offset);
-    if (offset == 0) /* it is the first no more */
+    if (offset == 0) /* the next read at 0 is not the first any more */
         ahead_note(open, offset, reading->length);
     if (stream)
         advance(reading, stream);
@@ -361,9 +363,9 @@ void ahead_read(struct file_open *open, const struct iovec *vectors, int count, 
     struct reading reading = {.open = open, .vectors = vectors, .length = length, .offset = offset};
     *gift = (struct ahead_gift){.length = 0};
     if (file_bad_vectors(vectors, count))
-        return; /* the ordinary read knows what is to be said */
+        return; /* the ordinary read finds the error */
     if (!atomic_load(&open->ahead.allowed) || length > (size_t)mount_tunables.read_ahead_max / 2)
-        return; /* its own parts are on their way together */
+        return; /* its own READs are on their way together */
     reading.now_ns = sys_about_ns();
     pthread_mutex_lock(&open->ahead.lock);
     read_ahead(&reading, gift);

@@ -1,4 +1,4 @@
-/* A read: of what was fetched or the host has, and else of the server. */
+/* A read: what was fetched, what the host's cache has, and the rest from the server. */
 #include "ahead/buffered.h"
 #include "ahead/ahead.h"
 #include "ahead/cache.h"
@@ -7,7 +7,7 @@
 #include "rpc/message.h"
 #include "stats/count.h"
 
-/* As io_read_at(), with what was read ahead first. */
+/* As io_read_at(), but takes first what the host's cache has, or was read ahead. */
 static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors, int count,
                              size_t length, uint64_t offset)
 {

@@ -8,14 +8,15 @@
 #include "stats/count.h"
 #include "sys/alloc.h"
 
-enum { LENGTH_MAX = 256 << 10 }; /* of a read: for longer ones a round trip is little */
+enum { LENGTH_MAX = 256 << 10 }; /* of a read: for a longer one a round trip is little */
 
 static bool is_on(const struct file_open *open, size_t length)
 {
     return mount_tunables.read_cache_max > 0 && length <= LENGTH_MAX && file_is_buffered(open);
 }
 
-/* So much of [offset, offset + length) is a whole answer, if `had` bytes of it are there. */
+/* How many bytes of [offset, offset + length) are a whole answer, if `had` bytes are there. 0: they
+ * are none. */
 static size_t whole(struct file_inode *inode, uint64_t offset, size_t length, size_t had)
 {
     struct ledger_attributes attributes;
@@ -27,7 +28,7 @@ static size_t whole(struct file_inode *inode, uint64_t offset, size_t length, si
     return (size_t)(attributes.size - offset);
 }
 
-/* What the copy is worth, after a question to the server if need be. */
+/* Is the copy good? Asks the server, if need be. */
 static bool is_good(struct file_open *open, const struct ledger_stamp *stamp, uint64_t offset,
                     size_t length)
 {
@@ -71,8 +72,8 @@ ssize_t ahead_cache_read(struct file_open *open, const struct iovec *vectors, in
     return result;
 }
 
-/* The server's bytes come into memory that nobody else writes, for the sake of all who will read
- * them there. */
+/* The server's bytes come into memory that nobody else writes: the program could change its own
+ * before they are kept for all. */
 ssize_t ahead_cache_fill(struct file_open *open, const struct iovec *vectors, int count,
                          size_t length, uint64_t offset)
 {

@@ -11,7 +11,7 @@ enum { LOOK_MS = 50, IDLE_LOOKS = 20 };
 #define LIFE_S  1.0
 #define LOOK_NS (LOOK_MS * UINT64_C(1000000))
 
-/* Those of this process. `all_lock` is held briefly. */
+/* What the open files of this process have. `all_lock` is held briefly. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ahead_fetched *all;
 
@@ -23,7 +23,7 @@ void ahead_fetched_drop(struct ahead_fetched *fetched, struct ahead_part *part)
     while (i < fetched->count && fetched->parts[i] != part)
         i++;
     if (i == fetched->count)
-        return; /* another thread did it */
+        return; /* another thread has dropped it */
     fetched->parts[i] = fetched->parts[--fetched->count];
     part->removed = true;
     if (part->users == 0)
@@ -90,7 +90,7 @@ struct ahead_part *ahead_part_at(const struct ahead_fetched *fetched, uint64_t o
 
 /* ---- life ---- */
 
-/* Nothing of it is on its way. */
+/* Frees it; nothing of it is on its way. */
 static void fetched_free(struct ahead_fetched *fetched)
 {
     while (fetched->count > 0)
@@ -115,7 +115,8 @@ static bool is_left_alone(const struct ahead_fetched *fetched, uint64_t now_ns)
     return alone;
 }
 
-/* Under `all_lock`. Is there more to look after? */
+/* Drops what grew old, and has attendants take in what nobody waits for. True: there is more to
+ * look after. Under `all_lock`. */
 static bool look_after(struct ahead_fetched *fetched)
 {
     struct file_open *open = fetched->open;
@@ -133,7 +134,7 @@ static bool look_after(struct ahead_fetched *fetched)
     return more;
 }
 
-/* Looks after all of them. False: there is nothing to look after. */
+/* Looks after all. False: there is nothing to look after. */
 static bool look_after_all(void)
 {
     bool more = false;
@@ -153,10 +154,10 @@ static bool look_after_all(void)
 }
 
 /*
- * A thread of ours looks after what was read ahead and nobody takes, so that no reply waits at the
+ * A thread of ours looks after what was read ahead and nobody takes. So no reply waits at the
  * server for a program that does something else, and no memory for one that does nothing. It looks
- * every LOOK_MS, and sleeps when there was nothing for a second: who reads one small file after the
- * other need not wake it for each, and gets the memory of the one before.
+ * every LOOK_MS, and sleeps when there was nothing for a second. So a program that reads one small
+ * file after the other need not wake it for each, and gets the memory of the one before.
  */
 static struct {
     _Atomic bool started; /* changed under all_lock */
@@ -245,12 +246,12 @@ void ahead_prepare(int flags)
     if (!allows(flags) || atomic_load_explicit(&minder.started, memory_order_relaxed))
         return;
     pthread_mutex_lock(&all_lock);
-    if (!atomic_load(&minder.started)) /* it may be that this thread cannot do so, and others can */
+    if (!atomic_load(&minder.started)) /* this thread may be unable to start one, and others not */
         atomic_store(&minder.started, sys_thread_start(mind, NULL, "reading ahead"));
     pthread_mutex_unlock(&all_lock);
 }
 
-/* Is anything on its way? Attendants take it in, and what has arrived is dropped. */
+/* Drops what has arrived, and has attendants take in what is on its way. True: something is. */
 static bool ending(void)
 {
     bool some = false;
@@ -285,7 +286,7 @@ void ahead_close(struct file_open *open)
     pthread_mutex_lock(&all_lock);
     open->ahead.all = NULL;
     fetched->open = NULL;
-    /* Its own requests hold the file. The last of them may be ending here: its memory stays. */
+    /* Its own requests hold the file. The last of them may be ending here, so its memory stays. */
     if (async_lane_in_flight(fetched->lane) == 0) {
         struct ahead_fetched **at = &all;
         while (*at != fetched)
@@ -311,9 +312,9 @@ void ahead_fork_child(void)
         pthread_mutex_init(&open->ahead.lock, NULL);
         open->ahead.all = NULL;
         atomic_store(&open->ahead.fetched, 0);
-        if (!fetched || !whole) /* half of it may be there */
+        if (!fetched || !whole) /* a thread of the parent was changing it */
             continue;
-        while (fetched->count > 0) /* the parent counts it */
+        while (fetched->count > 0) /* the parent counts their memory */
             sys_free(fetched->parts[--fetched->count]);
         fetched_free(fetched);
     }

@@ -7,19 +7,19 @@
 #include "sys/alloc.h"
 
 enum {
-    FILES = 4,            /* of the process that may have as much as the tunable allows for one */
-    HOST_MAX = 256 << 20, /* bytes of all processes of a user */
+    FILES = 4,            /* a process has room for so many files at the tunable's bound */
+    HOST_MAX = 256 << 20, /* bytes, for all processes of a user */
     KINDS = 5,            /* 64 KiB, twice as much, ... */
     HEAD = (sizeof(struct ahead_part) + 63) & ~63u
 };
 _Static_assert(AHEAD_PART_LEAST << (KINDS - 1) == AHEAD_PART_MOST, "the last kind is the longest");
 
-static _Atomic size_t bytes_ahead; /* of all open files */
+static _Atomic size_t bytes_ahead; /* of all open files of this process */
 
 /* ---- memory ---- */
 
-/* What the last parts had is good for the next ones: to get it from the kernel, page by page, takes
- * about as long as to receive into it. */
+/* The memory of the last parts is used for the next ones: to get memory from the kernel, page by
+ * page, takes about as long as to receive into it. */
 static struct {
     pthread_mutex_t lock;
     struct ahead_part *first[KINDS];
@@ -31,7 +31,7 @@ static size_t room_of(unsigned kind)
     return (size_t)AHEAD_PART_LEAST << kind;
 }
 
-/* Memory from the kernel, and back, with what it counts for. */
+/* Gets memory from the kernel, and counts it; the second gives it back. */
 static struct ahead_part *memory_get(unsigned kind)
 {
     size_t most = (size_t)mount_tunables.read_ahead_max * FILES, cost = HEAD + room_of(kind);
@@ -56,7 +56,7 @@ static void memory_return(struct ahead_part *part)
     atomic_fetch_sub(&bytes_ahead, cost);
 }
 
-/* Under the lock: gives memory back until `bytes` are left, the shortest first. */
+/* Gives memory back until `bytes` are left, the shortest first. Under the lock. */
 static void shrink(size_t bytes)
 {
     for (unsigned kind = 0; kind < KINDS; kind++) {
@@ -129,7 +129,7 @@ void ahead_part_fork_child(void)
 
 /* ---- parts ---- */
 
-/* Their `done`. After it the lane is still looked at, the parts are not. */
+/* `done` of the parts' requests. After it the lane is still looked at, but no part. */
 static void parts_done(struct async_request *first)
 {
     while (first) {

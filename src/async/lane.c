@@ -1,4 +1,4 @@
-/* Lanes: their channels, who drives them, and waiting. */
+/* Lanes: their channels, their attendants, and waiting. */
 #include "async/lane.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ _Atomic uint32_t async_lane_events;
 
 /* ---- lanes ---- */
 
-/* As it is when nobody has used it. */
+/* Makes it like a new one. */
 static void lane_clear(struct async_lane *lane)
 {
     pthread_mutex_init(&lane->lock, NULL);
@@ -74,7 +74,7 @@ void async_lane_free(struct async_lane *lane)
         *at = lane->next_lane;
     pthread_mutex_unlock(&lanes_lock);
     if (!found)
-        return; /* it was given back before, and may be somebody else's soon */
+        return; /* it was freed before, and may belong to another soon */
     while (atomic_load(&lane->users) > 0)
         sys_call0(SYS_sched_yield);
     pthread_mutex_destroy(&lane->lock);
@@ -89,7 +89,7 @@ unsigned async_lane_in_flight(const struct async_lane *lane)
     return atomic_load(&lane->in_flight);
 }
 
-/* One of the lane's channels on this path, with room. */
+/* One of the lane's channels on this path, with room; NULL: none. */
 static struct net_channel *lane_channel_on(const struct async_lane *lane,
                                            const struct net_path *path, size_t bytes)
 {
@@ -135,8 +135,8 @@ static bool lane_uses(const struct async_lane *lane, const struct net_channel *c
     return uses;
 }
 
-/* Under lanes_lock. A lane of this channel whose trouble is the attendants' business: not while its
- * own thread waits. NULL: none. */
+/* A lane of this channel with troubled requests for the attendants to carry out: not while its own
+ * thread waits. NULL: none. Under lanes_lock. */
 static struct async_lane *find_troubled(const struct net_channel *channel)
 {
     struct async_lane *lane = lanes;
@@ -147,7 +147,7 @@ static struct async_lane *find_troubled(const struct net_channel *channel)
     return lane;
 }
 
-/* Carries out what is troubled in lanes of this channel. */
+/* Carries out the troubled requests of lanes that use this channel. */
 static void attend_troubled(const struct net_channel *channel)
 {
     for (;;) {
@@ -186,8 +186,8 @@ static void *attend(void *argument)
     return NULL;
 }
 
-/* Under lanes_lock. Makes sure that a thread drives the channel, and that it looks. False: none can
- * be started. */
+/* Makes sure that a thread drives the channel, and that it looks now. False: none can be started.
+ * Under lanes_lock. */
 static bool channel_attend(struct net_channel *channel)
 {
     unsigned i = 0;
@@ -217,7 +217,7 @@ static void lane_becomes(struct async_lane *lane, int from, int to)
     atomic_compare_exchange_strong(&lane->attended, &from, to);
 }
 
-/* Under lanes_lock. False: some channel has no attendant. */
+/* Has attendants drive all channels of the lane. False: some channel has none. Under lanes_lock. */
 static bool lane_attend(struct async_lane *lane)
 {
     bool all = true;
@@ -348,7 +348,7 @@ static bool wait_over(void *context)
            atomic_load(&wait->lane->in_flight) == 0 || satisfied(wait);
 }
 
-/* Until somebody else has ended something, `longest_ns` at most. */
+/* Sleeps until another thread has ended something, `longest_ns` at most. */
 static void lane_sleep(struct async_lane *lane, uint32_t events, uint64_t deadline_ns,
                        uint64_t longest_ns)
 {
@@ -366,7 +366,8 @@ static bool one_may_drive(struct async_lane *lane)
     return atomic_load(&lane->channel_count) <= 1 || !atomic_load(&lane->shared);
 }
 
-/* Another thread may carry out the rest, or submit more: it does not wake this one. */
+/* Drives the lane's channels. Another thread may carry out the rest, or submit more, without waking
+ * this one: so it does not sleep for long. */
 static void lane_drive(const struct wait *wait, unsigned count, uint32_t events,
                        uint64_t deadline_ns)
 {
@@ -379,7 +380,7 @@ static bool lane_wait(const struct wait *wait, uint64_t deadline_ns)
 {
     struct async_lane *lane = wait->lane;
     bool looked = false;
-    if (one_may_drive(lane)) /* we are here now */
+    if (one_may_drive(lane)) /* this thread drives now */
         lane_becomes(lane, ASYNC_ATTENDED_NOW, ASYNC_NOT_ATTENDED);
     for (;;) {
         unsigned count = atomic_load(&lane->channel_count);
@@ -400,7 +401,7 @@ static bool lane_wait(const struct wait *wait, uint64_t deadline_ns)
         } else if (atomic_load(&lane->attended) >= ASYNC_ATTENDED_NOW ||
                    async_lane_attend_now(lane)) {
             lane_sleep(lane, events, deadline_ns, ATTENDED_NS);
-        } else { /* not for long: of a further channel a thread that drives does not hear */
+        } else { /* not for long: a thread that drives does not hear of a further channel */
             uint64_t turn_ns = sys_now_ns() + TURN_NS;
             lane_drive(wait, count, events,
                        deadline_ns && deadline_ns < turn_ns ? deadline_ns : turn_ns);

@@ -1,4 +1,4 @@
-/* Lanes from inside: what lane.c, async.c and submit.c share. */
+/* Lanes from inside: what lane.c, settle.c and submit.c share. */
 #ifndef ASYNC_LANE_H
 #define ASYNC_LANE_H
 
@@ -9,9 +9,9 @@ enum { ASYNC_LANE_CHANNELS = RPC_DRIVE_MAX };
 
 enum async_attended {
     ASYNC_NOT_ATTENDED = 0,
-    ASYNC_DESERTED,       /* it was asked for, and no thread can be started */
-    ASYNC_ATTENDED_NOW,   /* until somebody waits for the lane */
-    ASYNC_ATTENDED_ALWAYS /* it was asked for */
+    ASYNC_DESERTED,       /* attendants were asked for, and no thread can be started */
+    ASYNC_ATTENDED_NOW,   /* attended until a thread waits for the lane */
+    ASYNC_ATTENDED_ALWAYS /* attendants were asked for, for good */
 };
 
 /*
@@ -20,10 +20,11 @@ enum async_attended {
  */
 struct async_lane {
     pthread_mutex_t lock;
-    /* Those that were used, few on each path; only added to, so that they are read without it. */
+    /* The channels that were used, few on each path. They are only added to, and read without
+     * `lock`. */
     struct net_channel *channels[ASYNC_LANE_CHANNELS];
     _Atomic unsigned channel_count;
-    struct async_request *troubled; /* need more than one reply */
+    struct async_request *troubled; /* requests that need more than one reply */
     _Atomic unsigned troubled_count;
     _Atomic unsigned in_flight;   /* submitted and not done */
     _Atomic uint32_t events;      /* futex: changes when a request is done or troubled */
@@ -38,7 +39,7 @@ struct async_lane {
 /* Changes with `events` of any lane. */
 extern _Atomic uint32_t async_lane_events;
 
-/* Wakes who waits for the lane: a request of it is done, or needs more than one reply. */
+/* Wakes threads that wait for the lane: a request of it is done, or needs more than one reply. */
 static inline void async_lane_event(struct async_lane *lane)
 {
     atomic_fetch_add(&lane->events, 1);
@@ -48,30 +49,33 @@ static inline void async_lane_event(struct async_lane *lane)
 }
 
 /*
- * The channel for a request of `bytes`. A lane keeps to one channel on each path, so that many
- * calls leave together, while that has room. held: see net_path_choose(). NULL: too many channels.
+ * The channel for a request of `bytes`. While a channel has room, a lane keeps to one on each path,
+ * so that many calls leave together. held: see net_path_choose(). NULL: too many channels.
  */
 struct net_channel *async_lane_channel(struct async_lane *lane, struct net_server *server,
                                        size_t bytes, const uint64_t *held);
-/* Attendants drive the lane until somebody waits for it. False: not all of it, as no thread can be
- * started; then who waits drives it. */
+/* Has attendants drive the lane until a thread waits for it. False: not all of it, as no thread can
+ * be started; then the thread that waits drives it. */
 bool async_lane_attend_now(struct async_lane *lane);
-/* The same for all lanes. False: nothing is in flight in any. This thread drives what is its own to
- * drive (rpc_attended), and what has no attendant, for a moment or until `events` changes. */
+/* As async_lane_attend_now(), for all lanes. False: nothing is in flight in any. This thread drives
+ * what is its own to drive (rpc_attended), and what has no attendant, for a moment or until
+ * `async_lane_events` is not `events`. */
 bool async_lanes_attend(uint32_t events);
-/* Drives the lane until nothing is in flight in it, whatever waits for this thread. */
+/* Drives the lane until nothing is in flight in it; signals wait. */
 void async_lane_finish(struct async_lane *lane);
-/* The next lane in the list from `number` on that has troubled requests, held by `users`. */
+/* The next lane from number `*number` of the list on that has troubled requests; its `users` is one
+ * more. NULL: none. */
 struct async_lane *async_lane_troubled(unsigned *number);
 
 /* Ends a request; after this it is the caller's again, and its lane may be gone. */
 void async_request_done(struct async_request *request, ssize_t result);
-/* `answered` of the calls of requests. */
+/* `answered` of requests' calls: settles them. Called by any thread, as the leader of the channel:
+ * must not wait. */
 void async_requests_answered(struct rpc_call *first);
 /* Carries out the troubled requests of a lane. */
 void async_lane_carry_out(struct async_lane *lane);
 
-/* Sends what this thread is about to. */
+/* Sends what this thread has announced and not sent yet. */
 void async_submit_announced(void);
 
 #endif

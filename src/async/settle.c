@@ -1,7 +1,7 @@
 /*
- * Asynchronous I/O. What one reply settles is settled where the reply arrives; everything else
- * (short replies, JUKEBOX, errors, a restarted server) makes a request "troubled": it is carried
- * out from the start by the synchronous code, in a thread that may wait.
+ * Asynchronous I/O: settling. What one reply settles is settled where the reply arrives. Everything
+ * else (short replies, JUKEBOX, errors, a restarted server) makes a request "troubled": the
+ * synchronous code carries it out from the start, in a thread that may wait.
  */
 #include "file/attributes.h"
 #include "file/inode.h"
@@ -22,8 +22,8 @@ enum { ENDINGS = 16 };
 
 /* ---- the end of a request ---- */
 
-/* After this the requests, all of one lane and with one `done`, are the caller's again, and the
- * lane may be gone. */
+/* Ends requests, all of one lane and with one `done`. After this they are the caller's again, and
+ * the lane may be gone. */
 static void list_done(struct async_request *first, unsigned count)
 {
     struct async_lane *lane = first->lane;
@@ -52,7 +52,7 @@ static void trouble(struct async_request *request)
     atomic_fetch_add(&lane->troubled_count, 1);
     pthread_mutex_unlock(&lane->lock);
     async_lane_event(lane);
-    if (atomic_load(&lane->attended)) /* the attendant may sleep: nothing is in flight any more */
+    if (atomic_load(&lane->attended)) /* the attendant may sleep: nothing is under way */
         async_lane_attend_now(lane);
     atomic_fetch_sub(&lane->users, 1);
 }
@@ -67,11 +67,11 @@ static bool settle_read(struct async_request *request)
         nfs_read_end(&request->call, (uint64_t)request->offset, &transfer) != 0 ||
         (transfer.length < request->length && !transfer.eof))
         return false;
-    /* Nobody may wait here for another answer; and of what is dirty nothing was asked for. */
+    /* Nobody may wait here for another answer, and no dirty bytes are asked for this way. */
     if (io_answer_judge(inode, &request->stamp, &transfer, (uint64_t)request->offset,
                         request->length, IO_ANSWER_MIXED | IO_ANSWER_CUT) != IO_ANSWER_GOOD)
         return false;
-    /* What is believed of the size is wrong, and old: the server is to be asked for it. */
+    /* The size that is known is wrong, and old: the server must be asked for it. */
     if (transfer.length != request->call.certain && !file_inode_known(inode, &attributes))
         return false;
     if (request->operation == ASYNC_READ)
@@ -114,7 +114,7 @@ static bool settle(struct async_request *request, struct endings *endings)
                                              : settle_read(request);
 }
 
-/* Ends requests that are settled: what is counted for each is counted once for neighbours. */
+/* Ends requests that are settled. Neighbours of one open file are counted together. */
 static void settled_done(struct async_request *first)
 {
     while (first) {
@@ -137,7 +137,6 @@ static void settled_done(struct async_request *first)
     }
 }
 
-/* In any thread, as the leader of the channel: must not wait. */
 void async_requests_answered(struct rpc_call *call)
 {
     struct async_request *settled = NULL, **end = &settled;
@@ -147,7 +146,7 @@ void async_requests_answered(struct rpc_call *call)
     while (call) {
         struct async_request *request = REQUEST_OF(call);
         call = call->next_unsent;
-        if (call) /* not touched since it was submitted */
+        if (call) /* it was not touched since it was submitted */
             __builtin_prefetch(REQUEST_OF(call));
         if (!settle(request, &endings)) {
             trouble(request);
@@ -171,7 +170,7 @@ static ssize_t write_again(struct async_request *request)
     return io_write_end(request->open, &request->write, result, &ending);
 }
 
-/* A call that the server may know is sent once more as it is: so it is carried out once, and no
+/* A call that the server may know is sent once more as it is. So it is carried out once, and no
  * write waits for an older copy of it. True: that settled the request. */
 static bool call_again(struct async_request *request)
 {
@@ -189,10 +188,10 @@ static bool call_again(struct async_request *request)
     return true;
 }
 
-/* This thread is in a call that uses the engine: see async_help(). */
+/* This thread is in async_help(), and so perhaps in a call that uses the engine. */
 static __thread bool helping;
 
-/* The kernel has the file from now on, and the request with it. */
+/* Hands the file to the kernel, and the request with it. The request's result. */
 static ssize_t hand_over(const struct async_request *request, const char *reason)
 {
     const struct file_open *open = request->open;
@@ -222,7 +221,7 @@ static void carry_out(struct async_request *request)
         reason = reach_reason(REACH_ABROAD); /* this thread has no connection */
     else if (result == -ESTALE)
         reason = "stale handle";
-    if (reason && helping) { /* that would wait for this thread's own call */
+    if (reason && helping) { /* handing over would wait for this thread's own call */
         request->stranded = reason;
         trouble(request);
         return;

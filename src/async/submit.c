@@ -18,7 +18,7 @@
 
 enum {
     GROUP_CALLS = 64,
-    WRITES = 16, /* that are announced together */
+    WRITES = 16, /* so many are announced together */
     WRITES_BYTES = 1 << 18
 };
 
@@ -29,7 +29,7 @@ struct group {
     unsigned count;
 };
 
-/* What is announced and not yet sent, and writes of one inode that are not announced yet. */
+/* What is announced and not sent yet, and writes of one inode that are not announced yet. */
 struct batch {
     struct async_lane *lane;
     unsigned write_count;
@@ -37,12 +37,12 @@ struct batch {
     struct async_request *writes[WRITES];
     struct net_channel *write_channels[WRITES];
     unsigned group_count, held_count;
-    unsigned left; /* requests that the lane counts as in flight and that are not announced yet */
+    unsigned left; /* requests that the lane counts as in flight, not announced yet */
     struct group groups[NET_PATHS_MAX];
     uint64_t held[NET_PATHS_MAX]; /* bytes, for the first held_count paths of the last server */
 };
 
-/* Should this thread have to wait for a request, these may be what it waits for. */
+/* If this thread has to wait for a request, it may be one of these: async_submit_announced(). */
 static __thread struct batch *announced;
 
 static void group_send(struct group *group, bool later)
@@ -71,7 +71,7 @@ void async_submit_announced(void)
         batch_send(announced, false);
 }
 
-/* Of a request that is announced. */
+/* Adds the call of a request that is announced. */
 static void batch_add(struct batch *batch, struct net_channel *channel, struct rpc_call *call)
 {
     unsigned i = 0;
@@ -104,7 +104,7 @@ static void done(struct batch *batch, struct async_request *request, ssize_t res
     async_request_done(request, result);
 }
 
-/* For waiting until something of a lane has ended. */
+/* To wait until something of a lane has ended. */
 struct progress {
     struct async_lane *lane;
     uint32_t events;
@@ -116,13 +116,14 @@ static bool progressed(void *context)
     return atomic_load(&progress->lane->events) != progress->events;
 }
 
-/* A write in flight overlaps: of this lane, which we can drive, or of somebody else. */
+/* A write in flight overlaps. It is of this lane, which this thread can drive, or somebody else's.
+ */
 static void let_others_end(struct batch *batch)
 {
     struct progress progress = {batch->lane, atomic_load(&batch->lane->events)};
     batch_send(batch, false);
-    if (atomic_load(&batch->lane->in_flight) != batch->left) { /* others, too */
-        if (atomic_load(&batch->lane->attended)) /* who drives it has not heard of this batch */
+    if (atomic_load(&batch->lane->in_flight) != batch->left) { /* others are in flight, too */
+        if (atomic_load(&batch->lane->attended)) /* its driver does not know of this batch */
             async_lane_attend_now(batch->lane);
         bool before = sys_critical_set_patient(true); /* perhaps nobody else drives it */
         async_lane_wait(batch->lane, progressed, &progress, sys_now_ns() + 10000000);
@@ -133,7 +134,7 @@ static void let_others_end(struct batch *batch)
     sys_nanosleep_ms(1);
 }
 
-/* A write that is announced goes on its way. */
+/* Adds a write that is announced to the batch. */
 static void add_write(struct batch *batch, struct async_request *request,
                       struct net_channel *channel, uint64_t epoch)
 {
@@ -144,7 +145,7 @@ static void add_write(struct batch *batch, struct async_request *request,
     batch_add(batch, channel, &request->call);
 }
 
-/* Whatever is in the way. */
+/* Announces one write, whatever is in its way, or ends it. */
 static void submit_write(struct batch *batch, struct async_request *request,
                          struct net_channel *channel)
 {
@@ -161,7 +162,7 @@ static void submit_write(struct batch *batch, struct async_request *request,
         result = io_write_announce(open, &beginning, &request->write.stable, false);
         if (result != -EAGAIN)
             break;
-        file_inode_leave(inode); /* one that ends may hand the file over, which waits for this */
+        file_inode_leave(inode); /* a request that ends may hand the file over, and wait for this */
         let_others_end(batch);
     }
     if (result == 0) {
@@ -177,7 +178,7 @@ static void submit_write(struct batch *batch, struct async_request *request,
     done(batch, request, result);
 }
 
-/* The writes that were gathered: as many together as can be. */
+/* Announces the writes that were gathered, as many together as can be. */
 static void submit_writes(struct batch *batch)
 {
     struct ledger_beginning list[WRITES];
@@ -223,8 +224,8 @@ static void gather_write(struct batch *batch, struct async_request *request,
         submit_writes(batch);
 }
 
-/* A request that does not fit into one call, needs several, or has to find the end of the file:
- * now, in this thread. */
+/* Carries out a request that does not fit into one call, or has to find the end of the file: now,
+ * in this thread. */
 static void submit_synchronous(struct batch *batch, struct async_request *request)
 {
     struct file_open *open = request->open;
@@ -296,12 +297,12 @@ static void submit(struct batch *batch, struct async_request *request)
         return;
     }
     if (request->operation == ASYNC_READ_AHEAD) {
-        file_inode_enter_again(inode); /* who asks is inside, and nobody may wait for him there */
+        file_inode_enter_again(inode); /* to enter might wait for a demotion, that for the caller */
     } else if (!file_inode_enter(inode)) {
         done(batch, request, FILE_KERNEL);
         return;
     }
-    if (request->operation == ASYNC_READ) /* else who reads ahead has */
+    if (request->operation == ASYNC_READ) /* else src/ahead has taken it */
         ledger_stamp_take(&inode->entry, 0, 0, &request->stamp);
     const struct nfs_data data = {
         request->vectors, request->count, request->length,
@@ -320,7 +321,7 @@ static void submit_all(struct async_lane *lane, struct async_request *const *req
     batch.group_count = batch.held_count = batch.write_count = 0;
     batch.write_bytes = 0;
     batch.left = count;
-    struct batch *outer = announced; /* one of its requests reads ahead */
+    struct batch *outer = announced; /* a request of the outer batch reads ahead */
     announced = &batch;
     atomic_fetch_add(&lane->in_flight, count);
     for (unsigned i = 0; i < count; i++)
@@ -346,7 +347,7 @@ void async_submit(struct async_lane *lane, struct async_request *const *requests
 void async_submit_later(struct async_lane *lane, struct async_request *const *requests,
                         unsigned count)
 {
-    /* Not where somebody waits already, who would not know. */
+    /* Not if a thread waits already: it would not know of what is kept. */
     submit_all(lane, requests, count,
                atomic_load(&lane->waiters) == 0 && !atomic_load(&lane->attended));
 }

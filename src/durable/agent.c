@@ -23,27 +23,27 @@
 extern char **environ;
 
 enum {
-    ANSWER_MS = 1000, /* that an agent has to be there, and to answer */
+    ANSWER_MS = 1000, /* an agent has so long to be there, and to answer */
     STEP_MS = 5,
-    ASK_MS = 250,           /* until it is asked again meanwhile, */
-    AGAIN_MS = 1000,        /* and after that, */
-    AGAIN_MOST_MS = 8000,   /* at last */
-    LATE_MS = 5000,         /* without an answer; then it is said */
-    START_AGAIN_MS = 30000, /* until it is started again, after it could not be */
+    ASK_MS = 250,           /* until it is asked again while a thread seeks, */
+    AGAIN_MS = 1000,        /* until a thread seeks again, after no answer; */
+    AGAIN_MOST_MS = 8000,   /* each time twice as long, up to this */
+    LATE_MS = 5000,         /* without an answer; then the log says so */
+    START_AGAIN_MS = 30000, /* until another start, after one failed */
     ENVIRONMENT_MAX = 32,
-    DESCRIPTORS_MAX = 1 << 20, /* that are closed one by one */
+    DESCRIPTORS_MAX = 1 << 20, /* so many are closed one by one */
     SAY_EVERY_S = 60
 };
 
-static _Atomic bool wanted;           /* by a write; the sender was woken, or will be */
-static _Atomic bool seeking;          /* a sender sees to it */
+static _Atomic bool wanted;           /* a write wants it; the sender was woken, or will be */
+static _Atomic bool seeking;          /* a sender sees to it now */
 static _Atomic uint64_t again_ns;     /* nothing is wanted before this time, */
 static _Atomic uint32_t again_number; /* unless the agent is another one than it was then */
-static _Atomic uint32_t wanted_user;  /* the agent is to vouch for this one; 0: there is no room */
+static _Atomic uint32_t wanted_user;  /* the user to vouch for; 0: it has no number */
 
-/* Of the one that seeks. */
+/* For the thread that has set `seeking`. */
 static struct run_identity started; /* the agent that it started last; pid 0: none */
-static uint64_t since_ns;           /* there was no answer; 0: there was */
+static uint64_t since_ns;           /* since when there is no answer; 0: there was one */
 static int pause_ms;                /* until it asks again */
 
 /* ---- asking ---- */
@@ -72,7 +72,7 @@ uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, b
     return 0;
 }
 
-/* The first mount of which the agent has not said that it serves it; NULL: there is none. */
+/* The first wanted mount of which the agent has not said that it serves it; NULL: there is none. */
 static const struct mount *unserved(uint32_t number)
 {
     for (unsigned i = 0; i < mounts_count(); i++) {
@@ -89,7 +89,7 @@ static bool is_vouched(uint32_t number)
     return user != 0 && ledger_agent_vouches(number, user);
 }
 
-/* For all mounts that want it. False: there is no place for one. */
+/* Asks for all mounts that want the agent. False: it has no place for one of them. */
 static bool ask(uint32_t number)
 {
     bool found = true;
@@ -108,8 +108,8 @@ static bool ask(uint32_t number)
 
 /* ---- starting ---- */
 
-/* What the program's environment said of us at its start. Later it is the program's, which may
- * empty it, or move it while it is read. */
+/* Our variables in the program's environment, as they were at its start. Later the environment is
+ * the program's, which may empty it, or move it while it is read. */
 static char *settings[ENVIRONMENT_MAX];
 static unsigned setting_count;
 
@@ -124,15 +124,15 @@ void durable_agent_prepare(void)
     }
 }
 
-/* What the child needs. All is made before it exists: it has the memory of this process. */
+/* What the child needs. All is made before the child exists: it has the memory of this process. */
 struct start {
     char command[PATH_MAX], log[RUN_PATH_MAX + 32];
     char *arguments[3], *environment[ENVIRONMENT_MAX + 2];
-    int descriptors;     /* their numbers are less */
+    int descriptors;     /* their numbers are less than this */
     volatile int result; /* -errno: why it could not become another program */
 };
 
-/* The command that belongs to the library that this is. */
+/* Finds the command that belongs to this library. */
 static bool find_command(char command[PATH_MAX])
 {
     Dl_info library;
@@ -140,9 +140,9 @@ static bool find_command(char command[PATH_MAX])
            run_command_of(library.dli_fname, command);
 }
 
-/* Ours only: what else is there may be long, and no matter of the agent. What would go to the
- * program's standard error goes to a file of the run directory, as nothing of the program is kept
- * open. */
+/* Fills in our variables only: the others may be many, and do not concern the agent. What would go
+ * to the program's standard error goes to a file of the run directory, as nothing of the program is
+ * kept open. */
 static void fill(struct start *start)
 {
     static const char log[] = "DIRECTNFS_LOG=";
@@ -171,8 +171,8 @@ static void fill(struct start *start)
     start->arguments[2] = NULL;
 }
 
-/* In the child, which has the memory of this process until it is another program, and this thread
- * waits: no function of libc is called. */
+/* In the child, which has the memory of this process until it is another program, while this thread
+ * waits. So it calls no function of libc. */
 static inline __attribute__((always_inline, noreturn)) void become(struct start *start)
 {
     sys_call0(SYS_setsid);
@@ -207,10 +207,10 @@ static inline __attribute__((always_inline)) void name_program(int pid, char nam
 }
 
 /*
- * In the child between, after the one that becomes the agent has given the memory up: it is another
- * program by now, or it has ended, or is about to, as execve(2) failed, or a filter of system calls
- * killed it for that. Then it is waited for, as the program would be told of it if that is the
- * first process of its namespace.
+ * In the child in between, when the grandchild has given up the memory. The grandchild is another
+ * program by now, the agent; or it has ended, or is about to, as execve(2) failed, or a filter of
+ * system calls killed it for that. Then this waits for it: if the program is the first process of
+ * its namespace, it would else be told of its end.
  */
 static inline __attribute__((always_inline)) void see_to_end(struct start *start, int agent)
 {
@@ -224,7 +224,7 @@ static inline __attribute__((always_inline)) void see_to_end(struct start *start
                 start->result = -EPERM;
             return;
         }
-        /* Who ends has no program any more. */
+        /* A process that ends has no program any more. */
         if (start->result == 0 &&
             sys_call4(SYS_readlinkat, AT_FDCWD, name, target, sizeof(target)) != -ENOENT)
             return;
@@ -233,9 +233,9 @@ static inline __attribute__((always_inline)) void see_to_end(struct start *start
 }
 
 /*
- * An agent that is no child of the program, which would meet it in wait() and SIGCHLD: it is that
- * of a child which is no more. That one had no exit signal, so it was not met either. (execve(2)
- * would have given it one.) *agent: the pid. 0 or -errno.
+ * Starts an agent that is no child of the program: the program would meet a child in wait() and
+ * SIGCHLD. It is the child of a child that is no more. That one had no exit signal, so the program
+ * did not meet it either. (execve(2) would have given it one.) *agent: the pid. 0 or -errno.
  */
 __attribute__((noinline)) static int start_apart(struct start *start, volatile int *agent)
 {
@@ -270,21 +270,21 @@ static void say(enum ledger_agent_lack lack, const char *what, int error)
                     what, error ? ": " : "", error ? strerrordesc_np(error) : "");
 }
 
-/* Is the one that was started there? It may have ended at once, as it could not be the agent; and
- * its number may be another process's by now. */
+/* Is the agent that was started still there? It may have ended at once, as it could not be the
+ * agent; and its number may be another process's by now. */
 static bool is_running(void)
 {
     if (started.pid == 0)
         return false;
     if (started.starttime == 0 && run_identity_of(started.pid, &started) != 0)
-        return sys_kill((pid_t)started.pid, 0) != -ESRCH; /* for want of a descriptor */
+        return sys_kill((pid_t)started.pid, 0) != -ESRCH; /* there is no descriptor to look with */
     return run_identity_alive(&started);
 }
 
-/* False, after a line on the log: none can be started. */
+/* Starts an agent. False, after a line on the log: it cannot. */
 static bool start_one(void)
 {
-    static struct start start; /* of the one that seeks */
+    static struct start start; /* for the thread that has set `seeking` */
     volatile int pid;
     if (!find_command(start.command)) {
         say(LEDGER_AGENT_LACKS_COMMAND,
@@ -325,7 +325,7 @@ static void say_late(uint32_t number, const struct mount *mount)
     }
 }
 
-/* How long nobody is to ask again, in ms, after there was no answer. */
+/* There was no answer: for how many ms nobody is to ask again. */
 static int be_late(uint32_t number, const struct mount *mount)
 {
     uint64_t now_ns = sys_now_ns();
@@ -339,7 +339,8 @@ static int be_late(uint32_t number, const struct mount *mount)
     return pause_ms;
 }
 
-/* False, after a line on the log: there is none, and none can be had. */
+/* Makes sure that there is an agent, or will be. False, after a line on the log: there is none, and
+ * none can be had. */
 static bool see_to_one(bool *tried)
 {
     if (ledger_agent_is_there() || is_running())
@@ -357,7 +358,8 @@ static bool see_to_one(bool *tried)
     return false;
 }
 
-/* Until it is there, and has answered. 0; or how long nobody is to ask again, in ms. */
+/* Waits until the agent is there, and has answered. 0: it has; else for how many ms nobody is to
+ * ask again. */
 static int seek(void)
 {
     uint64_t now_ns = sys_now_ns(), until_ns = now_ns + ANSWER_MS * UINT64_C(1000000), ask_ns = 0;
@@ -400,7 +402,7 @@ void durable_agent_fork_child(void)
     atomic_store(&wanted, false);
     atomic_store(&seeking, false);
     atomic_store(&again_ns, 0);
-    started = (struct run_identity){.pid = 0}; /* by the parent */
+    started = (struct run_identity){.pid = 0}; /* the parent started it */
     since_ns = 0;
     pause_ms = 0;
 }

@@ -1,28 +1,31 @@
 /*
- * The agent, as a process sees it that is about to write behind: see ledger/agent.h. It is started
- * here, by the sender (behind.c), when none lives.
+ * The agent, as a process that is about to write behind sees it: see ledger/agent.h. When none
+ * lives, the sender (behind.c) starts one, by this file.
  */
 #ifndef DURABLE_AGENT_H
 #define DURABLE_AGENT_H
 
 #include "mount/mount.h"
 
-/* At the start of the program: keeps what it needs to start one later. */
+/* At the start of the program: keeps what is needed to start an agent later. */
 void durable_agent_prepare(void);
 
 /*
- * Would an agent that lives send what this process leaves behind on this mount, and with this
- * credential? Then its number (mount_auth_user()); a few loads. 0: it would not, and is wanted from
- * now on: true in *wanted (else left alone) tells that the sender must be woken, to see to it.
+ * Would a living agent send what this process leaves behind on this mount, with this credential? A
+ * few loads.
+ * The credential's number (mount_auth_user()): it would.
+ * 0: it would not, and is wanted from now on. *wanted becomes true (else it is left alone) if the
+ * sender must be woken, to see to it.
  */
 uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, bool *wanted);
 
-/* By the sender: is something wanted? Then: starts an agent if none lives, asks it for what is
- * wanted, and waits for its answers, for a second at most. What cannot be had is said on the log.
+/* For the sender. Is something wanted of an agent? The second starts one if none lives, asks it for
+ * what is wanted, and waits for its answers, for a second at most. The log says what cannot be had.
  */
 bool durable_agent_is_wanted(void);
 void durable_agent_seek(void);
 
+/* In the child of fork(): forgets the agent that the parent sought. */
 void durable_agent_fork_child(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * To write them once more would make them stable, too. But somebody else may write there at that
- * moment, whose bytes that would undo. So a COMMIT has to vouch for what a READ has found: one
- * before it and one after it, with the same verifier, so that the server did not restart and lose
- * it between them.
+ * To write the strays once more would make them stable, too. But somebody else may write there at
+ * that moment, and that would undo those bytes. So a COMMIT has to vouch for what a READ has found:
+ * one COMMIT before it and one after it, with the same verifier. Then the server did not restart
+ * between them, and lose what was found.
  */
 #include "durable/arrived.h"
 
@@ -22,12 +22,12 @@ struct look {
     struct committing *c;
     bool sent;
     uint64_t mark;
-    bool found;     /* one that arrived */
-    bool late;      /* one that did not, and may yet */
-    uint8_t *bytes; /* of a stray, and behind them those of the server */
+    bool found;     /* a stray that arrived */
+    bool late;      /* a stray that did not, and may yet */
+    uint8_t *bytes; /* a stray's, and behind them the server's */
 };
 
-/* The verifier of a COMMIT that went well. */
+/* Makes one COMMIT. True, with its verifier: it went well. */
 static bool commit(struct committing *c, uint64_t *verifier)
 {
     const struct ledger_commit unnoted = {0};
@@ -40,7 +40,7 @@ static bool commit(struct committing *c, uint64_t *verifier)
     } while (file_target_again(&c->to, result));
     if (result == 0)
         mount_server_saw(c->to.mount->server, *verifier, sent_ns, 0);
-    /* It may have been told an error that no other COMMIT is told again. */
+    /* It may have been told an error that no later COMMIT is told again. */
     if (result != 0 || repeated)
         ledger_commit_failed(c->to.entry, &unnoted);
     return result == 0 && !repeated;
@@ -76,7 +76,8 @@ static void look(struct look *look)
     }
 }
 
-/* False: the server does not vouch for what was found. */
+/* Looks for strays that arrived, and drops them. False: the server does not vouch for what was
+ * found. */
 static bool look_and_drop(struct look *at)
 {
     uint64_t before, after;

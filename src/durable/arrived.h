@@ -9,8 +9,8 @@
 #include "ledger/strays.h"
 
 /*
- * Drops those strays of a set whose very bytes are at the server, and stable there: nothing of them
- * is lost, whoever changed the file. What is on its way is waited for, as long as it may arrive.
+ * Drops those strays of a set that are at the server byte for byte, and stable there: nothing of
+ * them is lost, whatever changed the file. Waits for what is on its way, as long as it may arrive.
  * Returns the mark of the others; 0: there are none.
  */
 uint64_t durable_strays_not_arrived(struct committing *c, enum ledger_stray_set set);

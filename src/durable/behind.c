@@ -18,16 +18,16 @@
 #include "sys/thread.h"
 
 enum {
-    DELAY_MS = 500, /* that data waits for more, at most */
-    ROUNDS = 8,     /* with one file before it is another's turn */
-    AGAIN_MS = 1000 /* until a server that does not take it is asked again */
+    DELAY_MS = 500, /* data waits for more so long, at most */
+    ROUNDS = 8,     /* with one file, before another has its turn */
+    AGAIN_MS = 1000 /* until a server that did not take data is asked again */
 };
 
 /*
- * Each server has a thread and a list: one that does not answer keeps nothing from the others. In
- * the list are the inodes with data that this process wrote and nobody may be sending. Each is
- * there at most once, with a user of it counted, until all of it is sent. `list_lock` is for the
- * lists of all servers, and held briefly.
+ * Each server has a thread and a list, so that a server that does not answer keeps nothing from the
+ * others. In the list are the inodes with data that this process wrote and that perhaps nobody
+ * sends. An inode is there at most once, with a user of it counted, until all of its data is sent.
+ * `list_lock` is for the lists of all servers, and held briefly.
  */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -49,9 +49,10 @@ static void put(struct file_inode *inode, bool back)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* By who has a user of it counted: all that is dirty now is to be sent in so many ms. Who finds it
- * listed, after it wrote, leaves the rest to the sender, and needs no fence for that: the sender
- * takes it from the list, and then takes the stripe's lock to see what is dirty. */
+/* For a caller that has a user of the inode counted: all that is dirty now is to be sent in
+ * `delay_ms`. A thread that has written, and finds the inode listed, leaves the rest to the sender.
+ * It needs no fence for that: the sender takes the inode from the list first, and then the stripe's
+ * lock, to see what is dirty. */
 static void enlist(struct file_inode *inode, int delay_ms)
 {
     if (atomic_load_explicit(&inode->behind_listed, memory_order_relaxed) ||
@@ -88,7 +89,7 @@ static void let_go(struct file_inode *inode)
     file_inode_release(inode);
 }
 
-/* What is listed is not sent by this process. */
+/* Drops what is listed: this process does not send it. */
 static void drop_listed(struct mount_sender *sender)
 {
     struct file_inode *inode;
@@ -116,7 +117,7 @@ static bool is_idle(const struct mount_sender *sender)
 /* ---- the thread ---- */
 
 /* Sends what is dirty now, in runs of at least `least` bytes, then whole WRITEs of what is written
- * meanwhile, and commits what has grown to be much. 0; 1: there is more; -errno. */
+ * meanwhile. Commits what has grown to be much. 0; 1: there is more; -errno. */
 static int look_after(struct file_inode *inode, size_t least)
 {
     const struct rpc_auth *auth = file_inode_auth(inode);
@@ -132,7 +133,8 @@ static int look_after(struct file_inode *inode, size_t least)
     return result;
 }
 
-/* What is due leaves now; of the rest what makes a whole WRITE. Returns how long it can wait. */
+/* Sends what is due now, and of the rest what makes a whole WRITE. Returns for how many ms the rest
+ * can wait. */
 static int look_after_all(struct mount_sender *sender)
 {
     struct file_inode *inode;
@@ -148,7 +150,7 @@ static int look_after_all(struct mount_sender *sender)
             next_ns = due_ns < next_ns ? due_ns : next_ns;
             continue;
         }
-        atomic_store(&inode->behind_listed, false); /* who writes it from now on lists it again */
+        atomic_store(&inode->behind_listed, false); /* the next write lists it again */
         int result = look_after(inode, 0);
         bool failed = result < 0 && result != -EAGAIN;
         if (result != 0)
@@ -193,7 +195,7 @@ static void kick(struct mount_sender *sender)
     sys_futex(&sender->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-/* After a file of its server was listed. */
+/* Wakes the thread, if need be, after a file of its server was listed. */
 static void wake(struct mount_sender *sender, bool hurry)
 {
     bool first = hurry && !atomic_load_explicit(&sender->hurry, memory_order_relaxed) &&
@@ -219,7 +221,7 @@ bool durable_behind_writes(const struct file_open *open)
 }
 
 /* Too much is dirty: this thread sends some of it itself, or waits until others have. 0, 1, or
- * -errno when nothing can be sent. */
+ * -errno: nothing can be sent. */
 static int make_room(struct file_open *open)
 {
     uint64_t most = (uint64_t)mount_tunables.write_behind_max;
@@ -236,7 +238,8 @@ static bool follows(struct file_inode *inode, uint64_t offset)
     return atomic_load_explicit(&inode->behind_end, memory_order_relaxed) == offset;
 }
 
-/* Has a whole WRITE been written, one piece behind the other? (Several threads may miss it.) */
+/* Notes this piece. Has a whole WRITE been written by now, one piece after the other? (Several
+ * threads may miss it.) */
 static bool ends_run(struct file_inode *inode, uint64_t offset, size_t length)
 {
     uint64_t run = length;
@@ -248,13 +251,14 @@ static bool ends_run(struct file_inode *inode, uint64_t offset, size_t length)
     return ends;
 }
 
-/* Nothing is left behind that only this process would send; nor what is newer than a stray that
- * may not be sent. 0: it may not; else as whom it is written (mount_auth_user()). */
+/* As which user is the piece to be left behind (mount_auth_user())? 0: it may not be. Nothing is
+ * left behind that only this process would send, nor what is newer than a stray that may not be
+ * sent. */
 static uint32_t may_leave(struct file_open *open)
 {
     bool seek = false;
     if (net_server_is_abroad(open->inode->mount->server->net))
-        return 0; /* this thread could not send it: the program shall hear of it */
+        return 0; /* this thread could not send it: the program shall know */
     uint32_t user = durable_agent_cares(open->inode->mount, open->auth, &seek);
     if (seek)
         kick(&open->inode->mount->server->sender);
@@ -285,7 +289,7 @@ int durable_behind_write(struct file_open *open, const struct durable_piece *pie
     if (ledger_file_dirty(&inode->entry) + piece->length > most)
         result = make_room(open);
     if (result < 0 && result != -EAGAIN)
-        return LEDGER_WRITE_NOW; /* the program shall hear of it */
+        return LEDGER_WRITE_NOW; /* the write waits, so that the program gets the error */
     while ((result = ledger_write_behind(&inode->entry, &beginning, wait, &dirty)) == -EAGAIN)
         wait = !file_upper.help(NULL);
     if (result == -ENOSPC)
@@ -323,7 +327,7 @@ void durable_behind_prepare(struct mount *mount, int access, int flags)
         return;
     bool started = sys_thread_start(send_behind, sender, "writing behind");
     atomic_store(&sender->started, started);
-    atomic_store(&sender->tried, started); /* else another thread may do so */
+    atomic_store(&sender->tried, started); /* if that failed, another thread may try */
 }
 
 void durable_behind_forget(void)
@@ -350,9 +354,9 @@ void durable_behind_fork_parent(void)
 void durable_behind_fork_child(void)
 {
     pthread_mutex_init(&list_lock, NULL);
-    for (unsigned i = 0; i < mounts_count(); i++) /* of several mounts */
-        /* Until the next open there is no thread, and no user of what was listed is counted any
-         * more: see table.c. */
+    for (unsigned i = 0; i < mounts_count(); i++)
+        /* There is no thread until the next open, and no user of what was listed is counted any
+         * more: see file_table_after_fork(). */
         mounts_at(i)->server->sender = (struct mount_sender){.listed = NULL};
     durable_agent_fork_child();
 }

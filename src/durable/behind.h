@@ -1,7 +1,7 @@
 /*
- * Write-behind: a buffered write(2) is over when its data is in the ledger. A thread of ours for
- * each server sends it soon, in few WRITEs; fsync, close and whoever needs it at the server do not
- * wait for that.
+ * Write-behind: a buffered write(2) is over when its data is in the ledger. For each server a
+ * thread of ours sends the data soon, in few WRITEs. Whatever needs it at the server, such as
+ * fsync, close and readers, does not wait for that, but sends it itself.
  */
 #ifndef DURABLE_BEHIND_H
 #define DURABLE_BEHIND_H
@@ -13,32 +13,37 @@ struct durable_piece {
     const struct iovec *vectors;
     int count;
     size_t length;
-    bool only_extends; /* only if the file ends where the piece begins, or before */
-    bool appends;      /* the caller has the turn */
-    size_t taken;      /* result of one that appends and failed: the server has its beginning; */
-    bool unsettled;    /* or it may have all of it, or get it yet */
+    bool only_extends; /* write only if the file ends where the piece begins, or before */
+    bool appends;      /* it is an append, and the caller has the turn */
+    size_t taken;      /* result, if it appends and failed: so many bytes are at the server, */
+    bool unsettled;    /* or the server may have all of it, or get it yet */
 };
 
 /* May this process write behind, to an open file with these flags? */
 bool durable_behind_allows(int access, int flags);
-/* Does it, as things are? */
+/* Does this process write behind to this open file, as things are now? */
 bool durable_behind_writes(const struct file_open *open);
-/* A piece of a write, not longer than LEDGER_WRITE_MAX. 0; LEDGER_WRITE_NOW, whatever
- * the reason; or -errno. */
+/*
+ * Writes a piece behind, at most LEDGER_WRITE_MAX bytes.
+ * 0: it is in the ledger.
+ * LEDGER_WRITE_NOW: it cannot be left behind, whatever the reason.
+ * Else -errno.
+ */
 int durable_behind_write(struct file_open *open, const struct durable_piece *piece,
                          uint64_t offset);
 
-/* What is dirty of the file is sent soon: nobody waits for it. */
+/* Has what is dirty of the file sent soon; does not wait. */
 void durable_behind_hurry(struct file_inode *inode);
 
-/* Before a file of the mount is entered that is opened with these flags: starts the thread that its
- * server will need (here, as a write may come in a handler of a signal that interrupted malloc()).
- */
+/* Before a file of the mount that was opened with these flags becomes managed: starts the thread
+ * that its server will need. (Here, as a write may come in a handler of a signal that interrupted
+ * malloc().) */
 void durable_behind_prepare(struct mount *mount, int access, int flags);
-/* Before this process leaves its registry, with one thread of the application, and nothing dirty:
- * waits until the threads are out of it. */
+/* Before this process leaves its registry. It has one thread of the application, and nothing dirty.
+ * Waits until the senders are out of the registry. */
 void durable_behind_forget(void);
 
+/* Around fork: nobody changes the lists. */
 void durable_behind_fork_prepare(void);
 void durable_behind_fork_parent(void);
 /* In the child of fork(): the parent sends what it has. */

@@ -1,4 +1,4 @@
-/* Durability of one file: COMMIT, verifiers, writing again. */
+/* Durability of one file: COMMIT, and what a changed verifier means. */
 #include "durable/commit.h"
 #include "durable/committing.h"
 #include "durable/flush.h"
@@ -21,7 +21,7 @@ enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, AWAITS_MAX = 3 };
 
 _Atomic bool durable_finishing;
 
-/* The handle is stale for good. */
+/* The handle is stale for good: forgets the data of a removed file. */
 static void gone(struct committing *c)
 {
     static _Atomic bool said;
@@ -41,8 +41,12 @@ static void gone(struct committing *c)
 }
 
 /*
- * One COMMIT. 0, -errno, or -EAGAIN when the server restarted: a newer write, which this COMMIT
- * does not vouch for, may have taken the place of lost data in the ledger.
+ * One COMMIT.
+ * 0: it vouches for what was acknowledged.
+ * -EAGAIN: another COMMIT is needed. Mostly lost data was written again, as the server restarted,
+ * or what came of a COMMIT is not known. A newer write, which this COMMIT does not vouch for, may
+ * have taken the place of lost data in the ledger.
+ * Else -errno.
  */
 static int commit_once(struct committing *c)
 {
@@ -85,7 +89,7 @@ static int commit_once(struct committing *c)
     return result == 0 ? -EAGAIN : result;
 }
 
-/* What was acknowledged before the call is on stable storage. -ENONET: nobody can be asked. */
+/* Makes stable what was acknowledged before the call. 0 or -errno. -ENONET: nobody can be asked. */
 static int commit_acknowledged(struct committing *c)
 {
     struct net_server *net = c->to.mount->server->net;
@@ -97,12 +101,12 @@ static int commit_acknowledged(struct committing *c)
     }
     if (result != -EAGAIN)
         return result;
-    /* What was written before the call has been written again, FILE_SYNC. */
+    /* What was written before the call is stable: it has been written again, FILE_SYNC. */
     durable_committing_say_no_end(c, atomic_load(&net->reconnects) - reconnects);
     return 0;
 }
 
-/* What was written before the call is. */
+/* Makes stable what was written before the call. 0 or -errno. */
 static int commit(struct committing *c)
 {
     int flushed = durable_flush_all(c);
@@ -146,7 +150,7 @@ static int commit_for_kernel(struct committing *c)
 {
     int result = 0, awaited = -ETIMEDOUT;
     for (int i = 0; i < AWAITS_MAX && awaited != 0 && result == 0; i++) {
-        file_upper.attend_all(); /* what is in flight may be of this process */
+        file_upper.attend_all(); /* what is in flight may be this process's */
         awaited = ledger_file_await_writes(c->to.entry);
         if (ledger_file_uncommitted(c->to.entry) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
             result = commit(c);

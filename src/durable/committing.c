@@ -1,4 +1,4 @@
-/* Making data of a file safe: of which file, as whom, and what is said of it. */
+/* Making data of a file safe: which file, as which user, and what the log says of it. */
 #include "durable/committing.h"
 
 #include <stdio.h>

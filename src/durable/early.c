@@ -7,9 +7,9 @@
 #include "sys/sys.h"
 
 /*
- * Little data that waits for a COMMIT stays in the processor's cache, where a write finds room for
- * its copy without waiting for memory. So it is little, as long as COMMITs take a small part of the
- * time; else twice as much, up to the tunable.
+ * Data that waits for a COMMIT stays in the processor's cache if it is little. Then a write finds
+ * room for its copy without waiting for memory. So the bound is low, as long as COMMITs take a
+ * small part of the time; else it is doubled, up to the tunable.
  */
 enum { COMMIT_LEAST = 4 << 20, COMMIT_SHARE_MOST = 16, COMMIT_SHARE_LEAST = 64 };
 
@@ -36,7 +36,7 @@ static void commit_bound_adapt(struct file_inode *inode, uint64_t began_ns, uint
     atomic_store_explicit(&inode->commit_shift, shift, memory_order_relaxed);
 }
 
-/* An error of this COMMIT is found again, and told, by the fsync that the data waits for. */
+/* The fsync that the data waits for finds an error of this COMMIT again, and tells it. */
 void durable_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
 {
     uint64_t waiting = ledger_file_acknowledged(&inode->entry);

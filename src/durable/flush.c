@@ -19,8 +19,8 @@
 #include "sys/sys.h"
 
 enum {
-    SOME_BYTES = 64 << 20, /* that durable_flush_some() sends */
-    OTHERS_MS = 5000       /* for what this process cannot send */
+    SOME_BYTES = 64 << 20, /* durable_flush_some() sends about so much */
+    OTHERS_MS = 5000       /* wait so long for others to send what this process cannot */
 };
 
 /* ---- runs ---- */
@@ -28,18 +28,18 @@ enum {
 struct flushing {
     struct durable_runs runs;
     struct ledger_sending sending;
-    bool stored; /* the last run was all there is, and is */
-    bool stuck;  /* the server does not answer, or not to that */
+    bool stored; /* the last run was all there is, and it is stable */
+    bool stuck;  /* the server does not answer, or refuses for now */
     int result;  /* the first error */
-    bool sends;  /* it has taken data: the kernel's pages are seen to */
-    int fd;      /* for that */
+    bool sends;  /* data was taken: file_pages_sending() was called */
+    int fd;      /* what it returned */
 };
 
 static int next_dirty(struct durable_runs *runs, bool wait, struct durable_run *run)
 {
     struct flushing *flushing = (struct flushing *)runs;
     if (flushing->stuck)
-        return flushing->result; /* it would be sent again and again */
+        return flushing->result; /* else it would be sent again and again */
     run->write.to = &runs->c->to;
     run->stamp.generation = 0;
     flushing->sending.stamp = &run->stamp;
@@ -80,11 +80,11 @@ static void end_badly(struct flushing *flushing, struct durable_run *run, int re
     }
     ledger_writes_end(ending, 1);
     if (refused && !one) {
-        flushing->sending.most = 1; /* some of its chunks may be taken: one by one */
+        flushing->sending.most = 1; /* the server may take some of its chunks: one by one */
         return;
     }
     if (!refused && run->write.stable == NFS_FILE_SYNC) {
-        flushing->sending.syncs = false; /* a server that cannot do that does without */
+        flushing->sending.syncs = false; /* the server may not be able to: without, then */
         return;
     }
     flushing->stuck = flushing->stuck || !refused;
@@ -92,7 +92,8 @@ static void end_badly(struct flushing *flushing, struct durable_run *run, int re
         flushing->result = error;
 }
 
-/* The server has what the ledger has of this write, taken from it at `stamp`: the host keeps it. */
+/* The server has the bytes of this write, which were taken from the ledger at `stamp`: the host's
+ * cache keeps them. */
 static void keep(struct ledger_file *file, const struct ledger_write *write,
                  const struct ledger_stamp *stamp)
 {
@@ -116,7 +117,7 @@ static void end(struct durable_runs *runs, struct durable_run *run, int result,
     }
     stats_add(&stats_own->counters.gathered_writes, 1);
     stats_add(&stats_own->counters.gathered_bytes, write->length);
-    keep(runs->c->to.entry, write, &run->stamp); /* while the bytes are there */
+    keep(runs->c->to.entry, write, &run->stamp); /* while the ledger has the bytes */
     ledger_writes_end(ending, 1);
 }
 
@@ -130,7 +131,7 @@ static void prepare(struct flushing *flushing, struct committing *c)
 
 /* ---- flushing ---- */
 
-/* Nobody is told of it by an error of a call, but it is not lost either. */
+/* No call tells anybody of it by an error, but it is not lost either. */
 static void say_forbidden(struct committing *c, int error)
 {
     if (durable_committing_may_say(c, "forbidden"))
@@ -141,7 +142,8 @@ static void say_forbidden(struct committing *c, int error)
                   (unsigned long long)c->to.entry->key.inode, strerrordesc_np(-error));
 }
 
-/* This process may not send it: those who wrote it do. 0, or `result` if they do not. */
+/* This process may not send it: waits until the processes that wrote it do. 0, or `result` if they
+ * do not. */
 static int await_others(struct committing *c, int result)
 {
     if (mount_vouch_is_agent()) {
@@ -153,7 +155,7 @@ static int await_others(struct committing *c, int result)
     return ledger_file_dirty(c->to.entry) > 0 ? result : 0;
 }
 
-/* What durable_runs_send() does, and what is sent can be seen without the library. */
+/* As durable_runs_send(), and the kernel shows what was sent. */
 static int send_runs(struct flushing *flushing, bool wait)
 {
     int next = durable_runs_send(&flushing->runs, wait);
@@ -163,23 +165,23 @@ static int send_runs(struct flushing *flushing, bool wait)
     return next;
 }
 
-/* 0, or -errno of what stays dirty. */
+/* Sends until nothing is dirty. 0, or -errno of what stays dirty. */
 static int flush(struct flushing *flushing)
 {
     struct committing *c = flushing->runs.c;
     int next;
     if (net_server_is_abroad(c->to.mount->server->net))
-        return -ENONET; /* nor are those waited for who send some of it */
+        return -ENONET; /* nor does it wait for others that send some of it */
     do {
         while ((next = send_runs(flushing, true)) > 0)
             ;
     } while (next == 0 && !flushing->stuck && ledger_file_has_strays(c->to.entry) &&
-             (next = durable_strays_settle(c)) == 0); /* of who died meanwhile */
+             (next = durable_strays_settle(c)) == 0); /* of processes that died meanwhile */
     if (flushing->stuck)
         next = flushing->result;
     if (next == -EACCES || next == -EPERM)
         next = await_others(c, next);
-    if (next == -ENOSPC) /* it has no place in the registry */
+    if (next == -ENOSPC) /* this process has no slot in the registry */
         next = await_others(c, -EIO);
     return next;
 }
@@ -252,7 +254,7 @@ int durable_flush_number(dev_t device, uint64_t number)
             file_inode_leave(inode);
         }
     }
-    /* Only others have it open. */
+    /* The rest only other processes have open. */
     return ledger_number_dirty(device, number) ? durable_commit_named(&key) : 0;
 }
 

@@ -8,29 +8,35 @@
 #include "durable/committing.h"
 
 /*
- * Sends all that is dirty of the file now, whoever wrote it, and waits until all of it is
- * acknowledged. c->stored: nothing of the file is left that a COMMIT would have to make safe. 0, or
- * -errno of data that the server refused, and that is lost, or that stays dirty: -ESTALE, or the
- * server did not answer in time.
+ * Sends all that is dirty of the file now, also what other processes wrote, and waits until all of
+ * it is acknowledged. c->stored: nothing of the file is left that a COMMIT would have to make safe.
+ * 0; or -errno of data that the server refused, and that is lost, or of data that stays dirty:
+ * -ESTALE, or the server did not answer in time.
  */
 int durable_flush_all(struct committing *c);
-/* Sends what was written until then (struct ledger_sending). 0, or -errno of what stays dirty. */
+/* Sends what was written up to `sequence` (struct ledger_sending). 0, or -errno of what stays
+ * dirty. */
 int durable_flush_until(struct committing *c, uint64_t sequence);
-/* The same for what is dirty in [start, end), UNSTABLE. What the server refused is no error here:
- * it is not dirty any more, and fsync tells. */
+/* Sends what is dirty in [start, end), UNSTABLE. 0, or -errno of what stays dirty. What the server
+ * refused is no error here: it is not dirty any more, and fsync tells. */
 int durable_flush_range(struct file_inode *inode, const struct rpc_auth *auth, uint64_t start,
                         uint64_t end);
-/* The same for all files that have this number: of who asks for a file by its name. 0, or -errno:
- * this process cannot send what others wrote. */
+/* Sends what is dirty of all files that have this number, for a caller that asks for a file by
+ * name. 0, or -errno: this process cannot send what others wrote. */
 int durable_flush_number(dev_t device, uint64_t number);
-/* Sends some of it, UNSTABLE, in runs of at least `least` bytes. If there is none but some in
- * flight it waits for that, if `wait`. 1: there may be more; 0: there is no more; -EAGAIN: there
- * is, and something is in the way; or as above. */
+/*
+ * Sends some of what is dirty, UNSTABLE, in runs of at least `least` bytes. If there is none but
+ * some in flight, it waits for that, if `wait`.
+ * 1: there may be more.
+ * 0: there is no more.
+ * -EAGAIN: there is more, and something is in the way.
+ * Else -errno of what stays dirty.
+ */
 int durable_flush_some(struct file_inode *inode, const struct rpc_auth *auth, size_t least,
                        bool wait);
 
-/* What was written to [offset, offset + length) (0: to the end) is sent to the server, now if
- * `wait`, else soon. It vouches for nothing. */
+/* Has what was written to [offset, offset + length) sent to the server: now if `wait`, else soon.
+ * length 0: up to the end. It vouches for nothing. */
 void durable_write_out(struct file_open *open, off_t offset, off_t length, bool wait);
 
 #endif

@@ -15,7 +15,8 @@
 #include "stats/count.h"
 #include "sys/sys.h"
 
-/* Once for each loss; of an open file, or else of this process. */
+/* Was data lost? True once for each loss: for each open file, or (NULL) for this process. *error:
+ * what fsync says. */
 static bool take_loss(struct file_inode *inode, struct file_open *open, int *error)
 {
     bool others =
@@ -25,8 +26,8 @@ static bool take_loss(struct file_inode *inode, struct file_open *open, int *err
     return own || others;
 }
 
-/* The same, and an fsync still tells it: who closes a copy of what others go on with, or opens the
- * file later to fsync it, relies on that. */
+/* As take_loss(), but an fsync still tells it. A process may close a copy of a descriptor that
+ * others go on with, or open the file later to fsync it: it relies on that. */
 static bool has_loss(struct file_open *open, int *error)
 {
     struct file_inode *inode = open->inode;
@@ -48,7 +49,8 @@ int durable_commit_closing(struct file_open *open)
     return result;
 }
 
-/* What the kernel wrote of it, and what others of this host wrote through the engine. */
+/* fsync of what the kernel wrote of the file, and of what others of this host wrote through the
+ * engine. */
 static int fsync_by_kernel(int fd)
 {
     int result = sys_fsync(fd);
@@ -64,7 +66,7 @@ int durable_fsync(struct file_open *open, int fd)
     int result = durable_commit(inode, open->auth, NULL), loss = 0;
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->loss_due, true);
-    /* One that fails tells of it, too. */
+    /* An fsync that fails tells the loss, too. */
     bool lost = result != -ESTALE && take_loss(inode, open, &loss);
     if (lost)
         result = loss;
@@ -77,12 +79,13 @@ int durable_fsync(struct file_open *open, int fd)
         return (int)file_posix_error(result);
     result =
         file_upper.demote(inode, open->auth, abroad ? reach_reason(REACH_ABROAD) : "stale handle");
-    if (lost || result == -ENONET) /* a loss is told once */
+    if (lost || result == -ENONET) /* take_loss() tells it once */
         return (int)file_posix_error(lost ? loss : result);
     return fsync_by_kernel(fd);
 }
 
-/* Of a file that the key names. If that may be several, each is told by its own fsync as well. */
+/* As take_loss(), for the file that the key names. If it may name several, each one's own fsync
+ * tells it as well. */
 static bool take_loss_of(const struct ledger_file_key *key)
 {
     struct nfs_fh fh = durable_handle_of(key);

@@ -11,15 +11,16 @@ void durable_write_begin(const struct durable_write *write, struct iovec kept[LE
                     write->stable);
 }
 
-/* Servers tell an error of their disk once, to the call that makes them write to it. May a WRITE
- * that was to reach the disk at once have been told one that concerns other data of the file? */
+/* Servers tell an error of their disk once, to the call that makes them write to it. This WRITE was
+ * to reach the disk at once: may it have been told an error that concerns other data of the file?
+ */
 static bool is_doubtful(const struct durable_write *write, int result, bool repeated)
 {
     bool failed = result != 0 && result != -ESTALE && result != -EAGAIN && result != -ECANCELED;
     return write->stable != NFS_UNSTABLE && (failed || repeated);
 }
 
-/* Of one that went well. */
+/* Fills in the ending of a write that went well. */
 static void arrived(const struct durable_write *write, const struct nfs_transfer *transfer,
                     struct ledger_ending *ending)
 {
@@ -76,14 +77,14 @@ int durable_write_settle(struct durable_write *write, const struct rpc_call *cal
         write->taken = transfer.length;
         result = -EAGAIN;
     }
-    /* By its last answer, if the call was sent once more as it is. */
+    /* The last answer decides, if the call was sent once more as it is. */
     write->announced.unsettled = write->announced.doubtful = false;
     durable_write_judge(write, result, &transfer, ending);
     return result == -EAGAIN || result == -ESTALE ? DURABLE_WRITE_TROUBLED : result;
 }
 
-/* Neither of the next is inlined: each has a large frame, and a handler of a signal, in which this
- * may run, a small stack. */
+/* durable_write_alone() and once() are not inlined: each has a large frame, and a handler of a
+ * signal, in which this may run, a small stack. */
 __attribute__((noinline)) int durable_write_alone(struct durable_write *write,
                                                   struct ledger_ending *ending)
 {

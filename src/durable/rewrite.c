@@ -1,7 +1,7 @@
 /*
- * Writing again what a server lost. All of it is in the ledger, and nothing newer can overtake it.
- * What follows one another leaves as one WRITE, and many WRITEs are on their way together: a
- * program waits for it in its fsync.
+ * Writing again what a server lost. All of it is in the ledger, and nothing newer can be overtaken
+ * by it. Pieces that follow one another leave as one WRITE, and many WRITEs are on their way
+ * together, since a program waits in its fsync.
  */
 #include <string.h>
 
@@ -19,12 +19,12 @@
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
-/* What could not be written again. */
+/* A rewrite, and what could not be written again. */
 struct rewriting {
     struct durable_runs runs;
     struct ledger_commit *commit;
     int result;
-    uint64_t bytes, offset; /* of the first */
+    uint64_t bytes, offset; /* how much, and where the first of it begins */
 };
 
 static int next_lost(struct durable_runs *runs, bool wait, struct durable_run *run)
@@ -53,8 +53,8 @@ static void end(struct durable_runs *runs, struct durable_run *run, int result,
     rewriting->bytes += length;
 }
 
-/* Did somebody else change the file since this host wrote it, and when by the server's clock? What
- * was lost may be what he wrote over. 0, or -errno: the server does not tell. */
+/* Did somebody else change the file since this host wrote it, and when by the server's clock? Then
+ * what was lost may be what that other wrote over. 0, or -errno: the server does not tell. */
 static int look(struct committing *c, enum ledger_change *change, int64_t *changed)
 {
     struct ledger_attributes now;
@@ -70,9 +70,9 @@ static int look(struct committing *c, enum ledger_change *change, int64_t *chang
 }
 
 /*
- * A time alone is no proof: the server may have set it as it recovered. It is one if the server was
- * up then, and for files on their way to the kernel's world, where somebody is who said that he
- * writes them.
+ * Is the change proven? A time alone is no proof: the server may have set it as it recovered. It is
+ * a proof if the server was up then; and for a file on its way to the kernel's world, where some
+ * process has said that it writes the file.
  */
 static bool is_proof(struct committing *c, const struct ledger_commit *commit,
                      enum ledger_change change, int64_t changed)
@@ -87,8 +87,8 @@ static bool is_proof(struct committing *c, const struct ledger_commit *commit,
     return false;
 }
 
-/* May what was lost be written again? 0, or -errno: it is forgotten, as somebody else changed the
- * file; or it stays in the ledger for another COMMIT, as the server does not tell. */
+/* May what was lost be written again? 0: yes. -errno: it was forgotten, as somebody else changed
+ * the file; or the server does not tell, and it stays in the ledger for another COMMIT. */
 static int check_conflict(struct committing *c, const struct ledger_commit *commit)
 {
     enum ledger_change change;
@@ -118,7 +118,7 @@ int durable_commit_rewrite(struct committing *c, struct ledger_commit *commit)
 {
     int result = durable_strays_settle_sent(c);
     if (result != 0)
-        return result < 0 ? result : 0; /* of what is left another COMMIT tells */
+        return result < 0 ? result : 0; /* another COMMIT sees to what is left */
     result = check_conflict(c, commit);
     if (result != 0)
         return result;
@@ -138,6 +138,6 @@ int durable_commit_rewrite(struct committing *c, struct ledger_commit *commit)
                   "no place in the registry",
                   c->path);
     if (rewriting.bytes > 0 && rewriting.result == -ENONET)
-        return -ENONET; /* others can do it */
+        return -ENONET; /* others can write it */
     return rewriting.bytes > 0 || next < 0 ? -EIO : 0;
 }

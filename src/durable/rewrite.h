@@ -5,9 +5,15 @@
 #include "durable/committing.h"
 #include "ledger/commits.h"
 
-/* Writes again what the server lost of what the COMMIT was to vouch for; UNSTABLE it waits for a
- * further COMMIT, and stays in the ledger. First the server is asked whether somebody else changed
- * the file. 0; -EIO after a line on the log; -ESTALE; or why the server does not tell. */
+/*
+ * Writes again what the server lost of what the COMMIT was to vouch for. First the server is asked
+ * whether somebody else changed the file. What is written UNSTABLE waits for a further COMMIT, and
+ * stays in the ledger.
+ * 0: it is written.
+ * -EIO: it is not, and the log says why.
+ * -ESTALE: the file is gone.
+ * Else why the server does not tell.
+ */
 int durable_commit_rewrite(struct committing *c, struct ledger_commit *commit);
 
 #endif

@@ -5,11 +5,11 @@
 #include "sys/sys.h"
 
 enum {
-    WINDOW = 16 << 20, /* bytes on their way */
+    WINDOW = 16 << 20, /* so many bytes are on their way */
     PATIENCE_MS = 500
 };
 
-/* A run on its way. Large. */
+/* A run on its way. A large struct. */
 struct way {
     struct durable_run run;
     struct iovec kept[LEDGER_WRITE_VECTORS];
@@ -17,7 +17,7 @@ struct way {
     bool begun; /* the call was made: one call takes all of the run */
 };
 
-/* Waits for the answer. */
+/* Waits for the answer, and ends the run. */
 static void finish(struct durable_runs *source, struct way *way)
 {
     struct durable_write *write = &way->run.write;
@@ -39,7 +39,7 @@ static void send_one(struct durable_runs *source, struct durable_run *run)
     source->end(source, run, result, &ending);
 }
 
-/* Those on their way: a ring, the oldest first. */
+/* The runs on their way: a ring, the oldest first. */
 struct window {
     struct way *ways;
     unsigned oldest, count;
@@ -57,7 +57,7 @@ static void enter(struct window *window, const struct durable_run *run)
     window->bytes += run->write.announced.length;
 }
 
-/* Those that were entered since there were `from` leave together. */
+/* Sends, together, the runs that were entered since there were `from`. */
 static void send_from(struct durable_runs *source, const struct window *window, unsigned from)
 {
     struct rpc_call *calls[DURABLE_RUNS];
@@ -82,14 +82,14 @@ static bool is_over(void *call)
     return state == RPC_DONE || state == RPC_ADRIFT;
 }
 
-/* Waits for the oldest. Of several paths each is heard meanwhile: by its answers it is known how
- * fast it is, and that it may have more. What takes longer is for finish(). */
+/* Waits a while for the oldest run. If there are several paths, it receives on each meanwhile:
+ * answers tell how fast a path is, and that it may have more. finish() waits for what takes longer.
+ */
 static void wait_for_oldest(const struct durable_runs *source, const struct window *window)
 {
     struct net_channel *channels[RPC_DRIVE_MAX];
     unsigned count = 0;
-    if (source->c->to.client.server->path_count == 1 ||
-        !way_at(window, 0)->begun)
+    if (source->c->to.client.server->path_count == 1 || !way_at(window, 0)->begun)
         return;
     for (unsigned i = 0; i < window->count && count < RPC_DRIVE_MAX; i++) {
         const struct way *way = way_at(window, i);
@@ -105,17 +105,17 @@ static void wait_for_oldest(const struct durable_runs *source, const struct wind
                             sys_now_ns() + PATIENCE_MS * UINT64_C(1000000));
 }
 
-/* Not inlined: a single run, which may be sent in a handler of a signal, needs less of its stack.
- */
+/* Sends two runs and all that follow. Not inlined: a single run, which a handler of a signal may
+ * send, needs less of its stack. */
 __attribute__((noinline)) static void
 send_many(struct durable_runs *source, struct durable_run *first, struct durable_run *second)
 {
-    /* Nor on the stack; nor from the heap, as the handler may have interrupted malloc(). */
+    /* The window is not on the stack either; nor from malloc(), which the signal may have
+     * interrupted. */
     struct window window = {.ways = sys_mmap(NULL, DURABLE_RUNS * sizeof(*window.ways),
                                              PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                                              -1, 0)};
-    struct rpc_call
-        *calls[DURABLE_RUNS]; /* of all ways: those under way are this thread's to see to */
+    struct rpc_call *calls[DURABLE_RUNS]; /* of all ways: this thread drives those under way */
     struct rpc_owned own = {calls, DURABLE_RUNS, rpc_owned};
     struct durable_run run;
     size_t sent = 0;
@@ -140,7 +140,7 @@ send_many(struct durable_runs *source, struct durable_run *first, struct durable
         window.bytes -= length;
         sent += length;
         if (window.count > DURABLE_RUNS / 2)
-            continue; /* what leaves together costs less */
+            continue; /* runs that leave together cost less */
         unsigned from = window.count;
         while (window.count < DURABLE_RUNS && window.bytes < WINDOW && sent < source->bytes &&
                source->next(source, false, &run) == 1)
@@ -151,7 +151,7 @@ send_many(struct durable_runs *source, struct durable_run *first, struct durable
     sys_munmap(window.ways, DURABLE_RUNS * sizeof(*window.ways));
 }
 
-/* What is in flight may be this thread's own to bring to its end. */
+/* Gets the first run. This thread may have to bring to its end what is in flight. */
 static int first_run(struct durable_runs *source, bool wait, struct durable_run *run)
 {
     bool sleep = false;

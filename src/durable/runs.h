@@ -6,30 +6,34 @@
 #include "durable/operation.h"
 #include "ledger/stamp.h"
 
-enum { DURABLE_RUNS = 64 /* on their way at a time */ };
+enum { DURABLE_RUNS = 64 /* so many are on their way at a time */ };
 
-/* One WRITE. */
+/* One WRITE of dirty or lost data. */
 struct durable_run {
     struct durable_write write;
-    struct ledger_stamp stamp; /* the file when it was taken; generation 0: not known */
+    struct ledger_stamp stamp; /* taken with the data; generation 0: not known */
 };
 
-/* Where runs come from, and where they end. */
+/* Where runs come from, and what becomes of them. */
 struct durable_runs {
     struct committing *c;
-    /* The next of them, announced, to be sent from the ledger, and its stability: 1; 0: there is
-     * none; -EAGAIN: not before something in flight is over, and the caller does not `wait`;
-     * -errno. */
+    /*
+     * Gets the next run, announced, with its data in the ledger and its stability.
+     * 1: there is one.
+     * 0: there is none.
+     * -EAGAIN: there is none before something in flight is over, and the caller does not `wait`.
+     * Else -errno.
+     */
     int (*next)(struct durable_runs *runs, bool wait, struct durable_run *run);
-    /* The server answered, or will not: 0 or -errno. Ends it in the ledger. */
+    /* Ends a run in the ledger. result: 0, or -errno, also if the server will not answer. */
     void (*end)(struct durable_runs *runs, struct durable_run *run, int result,
                 struct ledger_ending *ending);
-    size_t bytes; /* of one durable_runs_send(), roughly */
+    size_t bytes; /* for one durable_runs_send(), roughly */
 };
 
-/* Sends runs, a window of them on their way at any time, and waits for their ends. If there are
- * none but some in flight it waits for those, if `wait`. Returns what `next` said last: 1, there
- * may be more. */
+/* Sends runs, with a window of them on their way, and waits for their ends. If there are none but
+ * some in flight, it waits for those, if `wait`. Returns 1: there may be more; else what `next`
+ * said: 0 or -errno. */
 int durable_runs_send(struct durable_runs *runs, bool wait);
 
 #endif

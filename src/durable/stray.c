@@ -32,15 +32,15 @@ int durable_strays_ask(struct committing *c, uint64_t *epoch, struct nfs_attr *n
     return result == -EAGAIN ? -EIO : result;
 }
 
-/* Is it proven that nobody else changed it? What the dead had on its way is waited for. `told`:
- * what the server says of it. */
+/* Is it proven that nobody else changed the file? Waits for what the dead had on its way. `told`:
+ * the file's attributes. 0 or -errno. */
 static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr *told)
 {
     uint64_t until_ns = sys_now_ns() + 2 * ledger_hold_ns() + UINT64_C(1000000000), epoch;
     enum ledger_stray_proof proof;
     struct ledger_attributes now;
     for (;;) {
-        /* An agent that is killed does not die at once, and has some of it on its way until then.
+        /* An agent that is killed does not die at once: until then it has some of this on its way.
          */
         ledger_process_sweep(0);
         uint64_t asked_ns = sys_now_ns();
@@ -50,7 +50,7 @@ static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr 
         file_attributes_convert(told, &now);
         proof = ledger_file_prove_strays(c->to.entry, epoch, &now, sent);
         *proven = proof == LEDGER_STRAY_PROVEN;
-        if (*proven) /* what a WRITE finds is compared to it */
+        if (*proven) /* what a WRITE finds is compared with it */
             ledger_file_learned(c->to.entry, epoch, &now, asked_ns);
         if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
             return 0;
@@ -74,7 +74,7 @@ static int copy(struct committing *c, uint64_t mark, bool sent, struct run_stray
     return result;
 }
 
-/* Into a file of the run directory, and its name. 0, or -errno. */
+/* Copies the strays into a file of the run directory. *file has its name. 0 or -errno. */
 static int save(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
 {
     struct timespec now;
@@ -92,11 +92,11 @@ static int save(struct committing *c, uint64_t mark, bool sent, struct run_stray
     return result ? result : ended;
 }
 
-/* Another process does so at the same time. */
+/* Another process saw to the same strays at the same time: removes the file again. */
 static void remove_again(const struct committing *c, const struct run_stray_file *file)
 {
     int run = run_open();
-    if (file->bytes > 0) /* that was said */
+    if (file->bytes > 0) /* the log said so */
         log_notice("%s: %s of the run directory is removed again, as another process has "
                    "seen to these bytes meanwhile",
                    c->path, file->name);
@@ -129,7 +129,7 @@ static int set_aside(struct committing *c, enum ledger_stray_set set)
     if (mark == 0)
         return 0;
     int result = save(c, mark, sent, &file);
-    if (result != 0 || file.bytes > 0) /* before they are dropped: this process may be killed */
+    if (result != 0 || file.bytes > 0) /* before it drops them: it may be killed */
         say(c, &file, result);
     if (result == 0 && ledger_file_drop_strays(c->to.entry, mark, sent) == 0)
         remove_again(c, &file);
@@ -138,7 +138,7 @@ static int set_aside(struct committing *c, enum ledger_stray_set set)
 
 /* ---- sending ---- */
 
-/* Of both the server has only these bytes, and nobody can tell what the other wrote. */
+/* The server has only these bytes, and nobody can tell what the other host wrote there. */
 static void say_overtaken(struct committing *c, const struct ledger_write *write)
 {
     ledger_file_tell_loss(c->to.entry);
@@ -149,8 +149,8 @@ static void say_overtaken(struct committing *c, const struct ledger_write *write
               c->to.mount->server->conf->name);
 }
 
-/* Was the file another one just before the WRITE than it was expected to be, and than a write of
- * this host made it meanwhile? */
+/* Did the file differ, just before the WRITE, from what was expected, and from what a write of this
+ * host made of it meanwhile? */
 static bool is_overtaken(const struct nfs_transfer *transfer, const struct nfs_time *expected,
                          const struct ledger_ending *ending)
 {
@@ -158,7 +158,7 @@ static bool is_overtaken(const struct nfs_transfer *transfer, const struct nfs_t
            (transfer->before.sec != expected->sec || transfer->before.nsec != expected->nsec);
 }
 
-/* Not inlined: what it takes of the stack is for those who have strays. */
+/* Not inlined: only callers with strays need so much stack. */
 __attribute__((noinline)) static int send_one(struct committing *c, struct durable_write *write,
                                               struct nfs_attr *expected)
 {
@@ -175,12 +175,12 @@ __attribute__((noinline)) static int send_one(struct committing *c, struct durab
     ledger_writes_end(&ending, 1);
     if (is_overtaken(&transfer, &ctime, &ending))
         say_overtaken(c, announced);
-    if (file_target_again(&c->to, result)) /* is it the same file? */
+    if (file_target_again(&c->to, result)) /* another handle: is it still the same file? */
         return -ECANCELED;
     return ending.overtaken ? -ECANCELED : result;
 }
 
-/* What is in its way may be this thread's own to bring to its end. */
+/* Takes the next strays. This thread may have to bring to its end what is in their way. */
 static int take(struct committing *c, struct ledger_sending *sending, struct ledger_write *write)
 {
     bool wait = false;
@@ -190,8 +190,8 @@ static int take(struct committing *c, struct ledger_sending *sending, struct led
     return result == -ENOSPC ? -EIO : result; /* this process has no slot in the registry */
 }
 
-/* Sends them one after the other, as long as the file is as expected. 0; -ECANCELED: it is not, or
- * nobody knows; or -errno. */
+/* Sends strays one after the other, as long as the file is as expected. 0; -ECANCELED: it is not,
+ * or nobody knows; or -errno. */
 static int send_all(struct committing *c, struct nfs_attr *expected)
 {
     struct ledger_sending sending =
@@ -217,7 +217,7 @@ static int settle(struct committing *c)
         return result;
     if (!proven) {
         result = set_aside(c, LEDGER_STRAYS_UNSENT);
-        if (!result) /* they were overwritten, or are sent by another process */
+        if (!result) /* they were overwritten, or another process sends them */
             ledger_file_end_strays(c->to.entry);
         return result;
     }
@@ -227,14 +227,14 @@ static int settle(struct committing *c)
     result = send_all(c, &expected);
     if (durable_commit_is_refusal(result))
         return set_aside(c, LEDGER_STRAYS_UNSENT);
-    return result != -ECANCELED ? result : 0; /* else: is it proven still? */
+    return result != -ECANCELED ? result : 0; /* else the caller asks whether it is still proven */
 }
 
 int durable_strays_settle(struct committing *c)
 {
     int result = 0;
     for (int i = 0; !result && ledger_file_has_strays(c->to.entry); i++) {
-        if (i > 0) /* others died meanwhile, or somebody else is about it */
+        if (i > 0) /* others died meanwhile, or another process does this now */
             sys_nanosleep_ms(ASK_MS << i);
         result = i < ATTEMPTS ? settle(c) : -EIO;
     }

@@ -1,4 +1,4 @@
-/* Making many files safe: of a mount, of a process that is dead, of this one, or of all. */
+/* Making many files safe: those of a mount, of a dead process, of this process, or all. */
 #include "durable/sync.h"
 #include "file/table.h"
 #include "mount/contact.h"
@@ -20,7 +20,7 @@
 #include "mount/mounts.h"
 #include "mount/registry.h"
 
-/* May the file of the registry be of this mount? Before the contact not more is known. */
+/* May the file of the registry belong to this mount? Before the first contact no more is known. */
 static bool may_be_of(const struct mount *mount, const struct ledger_file *file)
 {
     uint64_t own = atomic_load(&mount->registry_key);
@@ -29,8 +29,8 @@ static bool may_be_of(const struct mount *mount, const struct ledger_file *file)
             !((file->key.server ^ own) & (LEDGER_ADDRESS | LEDGER_SECOND)));
 }
 
-/* Is it? Who wrote it may have an nfstab that names the server in another way: then it is, if its
- * handle was got below the same root. */
+/* Does it belong to this mount? The process that wrote it may have an nfstab that names the server
+ * in another way: then it does, if its handle was got below the same root. */
 static bool is_of(struct mount *mount, const struct ledger_file *file)
 {
     static const struct nfs_fh none = {.len = 0};
@@ -39,7 +39,7 @@ static bool is_of(struct mount *mount, const struct ledger_file *file)
             file->key.root == mount_registry_key(mount->device, 0, mount, &none).root);
 }
 
-/* 0 with the credential, or -errno. */
+/* Contacts a mount. 0 with the credential, or -errno. */
 static int ask_mount(struct mount *mount, const struct rpc_auth **auth)
 {
     const char *reason;
@@ -60,7 +60,7 @@ struct mount *durable_commit_mount(const struct ledger_file *file, const struct 
         int result = ask_mount(mount, auth);
         if (result == 0 && is_of(mount, file))
             return mount;
-        *unasked = *unasked || (result != 0 && result != -EXDEV); /* it said that it is another */
+        *unasked = *unasked || (result != 0 && result != -EXDEV); /* it is another directory */
     }
     *auth = NULL;
     return NULL;
@@ -71,7 +71,7 @@ int durable_commit_known(struct ledger_file *file)
     const struct rpc_auth *auth;
     bool unasked;
     struct mount *mount = durable_commit_mount(file, &auth, &unasked);
-    int result = mount ? durable_commit_entry(mount, auth, file) : -EIO; /* nobody here can */
+    int result = mount ? durable_commit_entry(mount, auth, file) : -EIO; /* no mount here can */
     return result == -ESTALE ? -EIO : (int)file_posix_error(result);
 }
 
@@ -88,9 +88,9 @@ int durable_commit_named(const struct ledger_file_key *key)
 }
 
 /*
- * The handle that the registry has of a file is good no more. An inode of this process may have
- * another one, older or newer, and can ask for a new one by name; that it is of this very file is
- * seen from what is left. 0, or -errno of what is left.
+ * The handle that the registry has of a file is stale. An inode of this process may have another
+ * handle, older or newer, and can ask for a new one by name. Whether it is the same file is seen
+ * from what is left uncommitted. 0, or -errno of what is left.
  */
 static int commit_renewed(const struct rpc_auth *auth, struct ledger_file *file)
 {
@@ -105,7 +105,8 @@ static int commit_renewed(const struct rpc_auth *auth, struct ledger_file *file)
     return result == 0 || result == -ESTALE ? -EIO : result;
 }
 
-/* 0, or the error of the first that failed. What was removed is no error. */
+/* Commits all files of the mount, or (`orphans`) those of dead processes. 0, or the error of the
+ * first that failed. A removed file is no error. */
 static int commit_all_of(struct mount *mount, const struct rpc_auth *auth, bool orphans)
 {
     uint32_t cursor = 0;
@@ -126,7 +127,7 @@ static int commit_all_of(struct mount *mount, const struct rpc_auth *auth, bool 
     return result;
 }
 
-/* Sends what is dirty of a file of which an entry in the registry is known. */
+/* Sends what is dirty of a file that is known by its entry in the registry. */
 static void flush_entry(struct mount *mount, const struct rpc_auth *auth, struct ledger_file *file)
 {
     struct nfs_fh fh = durable_handle_of(&file->key);
@@ -142,8 +143,8 @@ static void flush_entry(struct mount *mount, const struct rpc_auth *auth, struct
         file_inode_release(inode);
 }
 
-/* Also what others wrote: whose it is is not known of all data, and a child of fork() may have
- * closed what its parent writes. */
+/* Sends what is dirty of the mount, also what others wrote: not of all data the writer is known,
+ * and a child of fork() may have closed what its parent writes. */
 static void flush_mount(struct mount *mount)
 {
     const struct rpc_auth *auth = mount_auth_now(mount);
@@ -155,7 +156,7 @@ static void flush_mount(struct mount *mount)
     }
 }
 
-/* The kernel shall not show old pages of it. */
+/* Sends what is dirty of the descriptor's file, and has the kernel drop its old pages. */
 static void flush_open(int fd)
 {
     struct file_open *open = file_get(fd);
@@ -223,7 +224,8 @@ void durable_commit_orphans(struct mount *mount, const struct rpc_auth *auth)
     atomic_store(&mount->orphans_failed, durable_commit_dead(mount, auth));
 }
 
-/* Others may have written to a mount that this process never used. */
+/* Has the mount uncommitted data? Others may have written to a mount that this process never used.
+ */
 static bool has_uncommitted(const struct mount *mount)
 {
     uint32_t cursor = 0;
@@ -242,7 +244,7 @@ static int sync_mount(struct mount *mount)
         return 0;
     if (!auth || mount_contact(mount, &reason) != 0)
         return -EIO;
-    int failed = atomic_exchange(&mount->orphans_failed, 0); /* at the contact, maybe just now */
+    int failed = atomic_exchange(&mount->orphans_failed, 0); /* of the contact, maybe just now */
     int result = commit_all_of(mount, auth, false);
     return (int)file_posix_error(result ? result : failed);
 }
@@ -272,8 +274,8 @@ static void commit_own(struct file_inode *inode, void *context)
         *result = one;
 }
 
-/* What this process wrote to files of which it has no inode any more: a close that came during
- * another thread's call commits nothing. */
+/* Commits what this process wrote to files of which it has no inode any more: a close that came
+ * during another thread's call commits nothing. */
 static void commit_closed(struct mount *mount, int *result)
 {
     const struct rpc_auth *auth = mount_auth_now(mount);
@@ -291,7 +293,7 @@ static void commit_closed(struct mount *mount, int *result)
 int durable_commit_all(void)
 {
     int result = 0;
-    file_shared_all(); /* with the program that exec starts */
+    file_shared_all(); /* the program that exec starts shares them */
     if (!ledger_registry_ready())
         return 0;
     file_upper.finish(); /* exec and exit wait for requests in flight: io_setup(2) */

@@ -1,4 +1,5 @@
-/* Adoption: which descriptors the engine serves, and the proof that it is the same file. */
+/* Adoption: which descriptors the engine serves, and the proof that the server has the same file.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@
 
 enum { SAY_AT_MOST = 5 };
 
-/* 0 with the handle, or -errno and the reason why the file is not known to be the same. */
+/* Proves by name. 0 with the handle, or -errno and the reason why the file is not known to be the
+ * same. */
 static int prove_by_name(const struct mount_claim *claim, struct mount_proof *proof,
                          const char **reason)
 {
@@ -81,11 +83,11 @@ static void attributes_shown(const struct statx *seen, struct ledger_attributes 
 }
 
 /*
- * The handle is the one that a process of this user has proven for this inode by this path, as far
- * as the registry still knows the file by it. The server need not be asked if the kernel shows just
- * what the server has told of that handle: that is the comparison which a proof makes. Else, and
- * where the kernel cannot tell whether it is the same inode or nothing may be out of date, it is
- * made anew.
+ * Proves by a fact: a process of this user has proven the handle for this inode, by this path, and
+ * the registry still knows the file by it. If the kernel shows just what the server has told of
+ * that handle, the server need not be asked: a proof makes that very comparison. Else the proof is
+ * made anew; also where the kernel cannot tell whether it is the same inode, and where nothing may
+ * be out of date.
  */
 static bool prove_by_fact(const struct mount_claim *claim, uint64_t asked_ns,
                           struct mount_proof *proof)
@@ -118,7 +120,7 @@ static bool prove_by_fact(const struct mount_claim *claim, uint64_t asked_ns,
 }
 
 /*
- * The file is what the kernel has, whatever its name, if the kernel tells the server's handle.
+ * Proves by the kernel: if it tells the server's handle, that is the file, whatever its name.
  * Nobody need be asked: in this very open (`opened`) the kernel has asked for access and for
  * attributes.
  */
@@ -150,7 +152,7 @@ static uint32_t access_for(int flags)
     return wanted;
 }
 
-/* The server has granted this to the kernel. */
+/* Notes the access that the server has granted to the kernel. */
 static void note_access(struct file_inode *inode, const struct rpc_auth *auth, int flags)
 {
     pthread_mutex_lock(&file_lock);
@@ -207,7 +209,7 @@ static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int
     return 0;
 }
 
-/* Others need not ask for what was found out in this open. */
+/* Tells other processes what was found out in this open, so that they need not ask. */
 static void tell_others(struct file_inode *inode, const struct mount_claim *claim,
                         const struct mount_proof *proof)
 {
@@ -223,8 +225,8 @@ static void tell_others(struct file_inode *inode, const struct mount_claim *clai
         mount_fact_file_is(claim, &seen, &fact);
 }
 
-/* The inode of the file that was just proven to have this handle, with a use counted; NULL: this
- * process has none. */
+/* This process's inode of the file that was just proven to have this handle, with a user counted;
+ * NULL: there is none. */
 static struct file_inode *known_inode(const struct mount_claim *claim, const struct stat *status,
                                       const struct nfs_fh *fh, const struct ledger_file_key *key)
 {
@@ -235,13 +237,13 @@ static struct file_inode *known_inode(const struct mount_claim *claim, const str
         if (other->mount != claim->mount)
             continue;
         if (ledger_file_root(&other->entry) != key->root) {
-            /* The export was given new handles since: it may be the same file. If that was
-             * demoted, this cannot be found out, and the kernel goes on serving it. */
+            /* The export was given new handles since, so it may be the same file. If this inode was
+             * demoted, that cannot be found out, and the kernel goes on serving the file. */
             if (atomic_load(&other->demoted))
                 return other;
             file_inode_renew(other, claim->auth, &use);
         } else if (atomic_load(&other->demoted)) {
-            file_inode_forget(other); /* remembered after its last close: mostly it is gone */
+            file_inode_forget(other); /* kept after its last close: mostly its file is gone */
         }
     }
     if (other)
@@ -249,7 +251,7 @@ static struct file_inode *known_inode(const struct mount_claim *claim, const str
     return found;
 }
 
-/* What was proven was true at `asked_ns`, when the file was opened. */
+/* Tells the ledger what was proven: it was true at `asked_ns`, when the file was opened. */
 static void learn(struct ledger_file *entry, const struct mount_proof *proof, uint64_t asked_ns)
 {
     struct ledger_attributes unused;
@@ -268,7 +270,7 @@ static void learn(struct ledger_file *entry, const struct mount_proof *proof, ui
 }
 
 /*
- * The inode of a regular file on a mount, proven, with a use counted; it may be demoted already.
+ * The inode of a regular file on a mount, proven, with a user counted. It may be demoted already.
  * NULL with a reason.
  */
 static struct file_inode *prove_inode(const struct mount_claim *claim, const struct stat *status,
@@ -318,9 +320,9 @@ static struct file_inode *prove_inode(const struct mount_claim *claim, const str
 }
 
 /*
- * Records that the kernel serves the file, and why. If the reason is a surprise, as the server
- * does not agree with the kernel, it is said, a few times in a process. If it is how the file is
- * used, it is not. `directnfs stat files` shows all.
+ * Records that the kernel serves the file, and why. A surprising reason, when the server does not
+ * agree with the kernel, is logged as a notice, a few times in a process. A reason that lies in how
+ * the file is used is not. `directnfs stat files` shows all.
  */
 static void stays_with_kernel(struct mount *mount, const struct stat *status, const char *path,
                               const char *reason, bool surprising)
@@ -339,8 +341,8 @@ static void stays_with_kernel(struct mount *mount, const struct stat *status, co
     stats_file_close(stats);
 }
 
-/* What must be done for the file when the kernel keeps a descriptor of it. 0, or -EIO: it must not.
- * `in_use`: see fd_world_claim(). */
+/* Does what the file needs when the kernel keeps a descriptor of it. 0, or -EIO: the kernel must
+ * not. `in_use`: see fd_world_claim(). */
 static int leave_to_kernel(struct mount *mount, const struct stat *status, int fd, int flags,
                            const char *path, const char *reason, bool in_use)
 {
@@ -351,7 +353,7 @@ static int leave_to_kernel(struct mount *mount, const struct stat *status, int f
     } else {
         bool open = mount_registry_open() == 0;
         if (open)
-            (void)durable_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
+            (void)durable_flush_number(status->st_dev, status->st_ino); /* for the kernel's reads */
         if (!open || ledger_registry_was_gone() || mount_is_abroad(mount))
             fd_world_await_others(status->st_dev, status->st_ino, path);
     }
@@ -359,7 +361,8 @@ static int leave_to_kernel(struct mount *mount, const struct stat *status, int f
     return 0;
 }
 
-/* NULL: the engine may serve the descriptor; else why not. *surprising: it is no matter of use. */
+/* NULL: the engine may serve the descriptor; else why not. *surprising: the reason does not lie in
+ * how the file is used. */
 static const char *why_kernel(struct file_inode *inode, const struct mount_claim *claim,
                               struct mount_proof *proof, int flags, bool *surprising)
 {
@@ -377,7 +380,8 @@ static const char *why_kernel(struct file_inode *inode, const struct mount_claim
     return fd_world_stay(inode);
 }
 
-/* Proven, unless it waits for what was written in the other version of NFS. NULL with a reason. */
+/* The file's inode, proven, unless data that was written in the other version of NFS waits. NULL
+ * with a reason. */
 static struct file_inode *find_inode(const struct mount_claim *claim, const struct stat *status,
                                      uint64_t asked_ns, bool fresh, struct mount_proof *proof,
                                      const char **why)
@@ -392,11 +396,12 @@ static struct file_inode *find_inode(const struct mount_claim *claim, const stru
                        why);
 }
 
-/* The kernel has just opened it; or is to serve it; or it came from another process, in use. */
+/* The kernel has just opened it; or it is to serve it; or the descriptor came from another process,
+ * in use. */
 enum coming { OPENED, FOR_KERNEL, RECEIVED };
 
-/* `reason` not NULL: the file must stay with the kernel. 0, or -EIO: nobody may use the descriptor.
- */
+/* Adopts a descriptor, or leaves it to the kernel. `reason` not NULL: it must stay with the kernel.
+ * 0, or -EIO: nobody may use the descriptor. */
 static int opened(int fd, int flags, enum coming coming, const char *reason)
 {
     struct stat status;
@@ -411,15 +416,16 @@ static int opened(int fd, int flags, enum coming coming, const char *reason)
     if (!mount)
         return 0;
     mount_registry_look();
-    /* Before the contact, which writes again what dead processes left: not into the emptied file.
-     */
+    /* Before the contact, which writes again what dead processes left: that must not go into the
+     * emptied file. */
     if (flags & O_TRUNC && mount_registry_open() == 0)
         fd_truncated_by_kernel(fd, writes ? 0 : status.st_size);
     const char *why = reason;
     struct mount_claim claim = {mount, NULL, fd, path};
     struct mount_proof proof;
     struct file_inode *inode = NULL;
-    /* A use that can only read needs no server to tell. */
+    /* A descriptor that must stay with the kernel, and only reads, needs no question to the server.
+     */
     if ((!reason || writes) && mount_contact(mount, &why) == 0 &&
         (claim.auth = mount_auth_now(mount))) {
         why = reason;
@@ -431,13 +437,13 @@ static int opened(int fd, int flags, enum coming coming, const char *reason)
     else if (inode) {
         struct committing c = durable_committing_of(inode, claim.auth);
         (void)durable_strays_settle(
-            &c); /* before anybody reads them; if not now, then by a flush */
+            &c); /* before anybody reads the file; if that fails, a flush does it */
         why = why_kernel(inode, &claim, &proof, flags, &surprising);
     }
     bool shut = !reason && mount_is_shut(mount);
     if (inode && !why && !shut && fd_descriptor_enter(fd, inode, claim.auth, flags) == 0) {
         log_debug("%s: adopted as descriptor %d", path, fd);
-        /* Who left all files to the kernel meanwhile may not have seen this one. */
+        /* A thread that has left all files to the kernel meanwhile may not have seen this one. */
         const char *left = atomic_load(&mount_left_to_kernel);
         while (left && file_is_managed(fd))
             (void)fd_demote(fd, left);
@@ -483,8 +489,8 @@ struct directory_entry { /* linux_dirent64, getdents(2) */
     char name[];
 };
 
-/* The process that gave us the descriptor has done what is to be done for it. But the file must
- * not come back to the engine now. */
+/* A standard descriptor. The process that gave it to us has done for it what is needed. But the
+ * file must not come back to the engine now. */
 static void inherited_stream(int fd, int flags, const struct stat *status)
 {
     char path[PATH_MAX];

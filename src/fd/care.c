@@ -34,34 +34,34 @@
 #include "sys/thread.h"
 
 enum {
-    LINGER_MS = 2000,      /* after the last process and the last byte */
-    AGAIN_MS = 1000,       /* until a server that does not take something is asked again, */
-    AGAIN_MOST_MS = 30000, /* at last */
-    POLL_MS = 1000,        /* while something is dirty, or a death is not told by the kernel */
+    LINGER_MS = 2000,      /* it stays so long after the last process and the last byte */
+    AGAIN_MS = 1000,       /* until a server that did not take something is asked again: */
+    AGAIN_MOST_MS = 30000, /* each time twice as long, up to this */
+    POLL_MS = 1000,        /* between looks: data is dirty, or the kernel tells of no deaths */
     EVENTS = 64,
-    LEAVES_MS = 300, /* that it waits at least for writes that have begun, before it leaves, */
-    STEP_MS = 50,    /* and looks whether it can */
+    LEAVES_MS = 300, /* before it leaves it waits at least so long for writes that have begun, */
+    STEP_MS = 50,    /* and looks this often whether it can */
     GROUP_BYTES = 2048,
-    OTHERS = 256, /* descriptors that are not for processes that it watches */
+    OTHERS = 256, /* so many descriptors are not for processes that it watches */
     CARERS_MAX = LEDGER_AGENT_SERVERS
 };
 
 /* ---- a thread for each server ---- */
 
-/* So that a server that does not answer keeps nothing of the others here. */
+/* Each server has a thread, so that a server that does not answer keeps nothing from the others. */
 struct carer {
     struct mount_server *server;
     _Atomic uint32_t kicks; /* futex: changes when there is something to do */
-    _Atomic uint32_t done;  /* what it was when all was done */
+    _Atomic uint32_t done;  /* what `kicks` was when all was done */
 };
 
-static struct carer carers[CARERS_MAX]; /* only the thread of fd_care() adds to them */
+static struct carer carers[CARERS_MAX]; /* only the thread of fd_care() adds to it */
 static unsigned carer_count;
-static int wakes = -1;      /* an eventfd: the loop shall look */
-static _Atomic bool asked;  /* somebody wants something of the agent */
-static _Atomic bool leaves; /* it promises nothing to anybody any more, and ends soon */
+static int wakes = -1;      /* an eventfd: it wakes the loop */
+static _Atomic bool asked;  /* a process wants something of the agent */
+static _Atomic bool leaves; /* the agent promises nothing any more, and ends soon */
 static pthread_mutex_t promising =
-    PTHREAD_MUTEX_INITIALIZER; /* held while it does, or becomes so */
+    PTHREAD_MUTEX_INITIALIZER; /* held while it promises, and while `leaves` is set */
 static struct ledger_moments moments;
 
 static void wake_loop(void)
@@ -70,7 +70,7 @@ static void wake_loop(void)
     sys_write(wakes, &one, sizeof(one));
 }
 
-/* Is a server's place answered for by this mount? */
+/* Answers for the server's places that this mount serves, unless the agent leaves. */
 static void serve(const struct mount *mount)
 {
     uint64_t key, device;
@@ -82,7 +82,7 @@ static void serve(const struct mount *mount)
     pthread_mutex_unlock(&promising);
 }
 
-/* What is asked for, and not more: a mount that nobody writes behind to is not contacted. */
+/* Is the agent asked for this mount? A mount that nobody writes behind to is not contacted. */
 static bool is_asked_for(const struct mount *mount)
 {
     uint64_t key, device;
@@ -94,7 +94,8 @@ static bool is_asked_for(const struct mount *mount)
     return false;
 }
 
-/* Who has a fence hears only in answer to a call that another host has taken it. */
+/* Asks for the root, if the mount has a fence: only the answer to a call tells that another host
+ * has taken it. */
 static void look_at_fence(struct mount *mount, const struct rpc_auth *auth)
 {
     struct nfs_client client = mount_client(mount, auth);
@@ -109,7 +110,7 @@ static int care_for(struct mount *mount)
 {
     const char *reason;
     if (!is_asked_for(mount) || mount_is_past(mount) || mount_is_lost(mount))
-        return 0; /* what is left of a fence that another host took is not for it any more */
+        return 0; /* what is left under a fence that another host took is not sent any more */
     int result = mount_contact(mount, &reason);
     const struct rpc_auth *auth = result == 0 ? mount_auth_now(mount) : NULL;
     if (!auth)
@@ -176,7 +177,7 @@ static bool owes_nothing(void)
     return true;
 }
 
-/* A thread for each server of which something is asked. */
+/* Starts a thread for each server that the agent is asked for. */
 static void employ(void)
 {
     for (unsigned i = 0; i < mounts_count(); i++) {
@@ -193,7 +194,7 @@ static void employ(void)
     }
 }
 
-/* Mounts that were made since this process began. */
+/* Finds mounts that were made since this process began. */
 static void look_for_mounts(void)
 {
     uint64_t key, device;
@@ -205,7 +206,7 @@ static void look_for_mounts(void)
 
 /* ---- what wakes the loop ---- */
 
-/* A thread: hears what processes want. */
+/* A thread that hears what processes want. */
 static void *listen_to_rings(void *unused)
 {
     uint32_t seen = 0;
@@ -219,7 +220,8 @@ static void *listen_to_rings(void *unused)
     return NULL;
 }
 
-/* A thread, which takes no lock of the registry: one that has it, and is stopped, is guided out. */
+/* A thread that guides stopped threads out of the registry's locks. It takes none of these itself.
+ */
 static void *guide_stopped(void *unused)
 {
     (void)unused;
@@ -231,7 +233,7 @@ static void *guide_stopped(void *unused)
     return NULL;
 }
 
-/* What epoll tells; else a pidfd and the slot. */
+/* What the data of an epoll event is; else it is a pidfd and the slot. */
 enum { OF_WAKES = 0, OF_SIGNALS = -1, OF_SOCKET = -2 };
 
 static bool listen_to(int epoll, int fd, uint64_t tells)
@@ -242,23 +244,23 @@ static bool listen_to(int epoll, int fd, uint64_t tells)
 
 struct loop {
     int epoll, signals, socket;
-    bool polls; /* some processes are not told of by the kernel */
+    bool polls; /* of some processes the kernel does not tell the death */
     bool ends;  /* a signal asked for it */
     bool stays;
-    bool idle;              /* nothing is owed, and nobody is watched; */
+    bool idle;              /* nothing is owed, and no process is watched; */
     uint64_t idle_since_ns; /* since then */
     uint64_t leaves_since_ns;
     bool ticks;       /* something is dirty, or `polls` */
-    uint64_t next_ns; /* when it does */
+    uint64_t next_ns; /* when it ticks next */
 };
 
-/* How the kernel tells of the death of the process that had a slot as it was watched. */
+/* How the kernel tells of the death of the process that had the slot when it was watched. */
 static struct {
     int pid, fd; /* a pidfd + 1; 0: there is none */
 } tellers[LEDGER_PROCESSES];
-static uint32_t teller_end;   /* there is none from this slot on */
-static unsigned teller_count; /* how many there are, */
-static unsigned teller_most;  /* and may be: others need descriptors, too */
+static uint32_t teller_end;   /* there is no teller from this slot on */
+static unsigned teller_count; /* how many tellers there are, */
+static unsigned teller_most;  /* and how many there may be: descriptors are needed for more */
 
 static void teller_close(uint32_t slot)
 {
@@ -269,7 +271,8 @@ static void teller_close(uint32_t slot)
     teller_count--;
 }
 
-/* -ESRCH: there is no such process. Any other error: none can be had. */
+/* Opens a teller for the process. -ESRCH: there is no such process. Any other -errno: none can be
+ * had. */
 static int teller_open(const struct loop *loop, uint32_t slot, int pid)
 {
     if (tellers[slot].fd && tellers[slot].pid == pid)
@@ -289,7 +292,7 @@ static int teller_open(const struct loop *loop, uint32_t slot, int pid)
     return 0;
 }
 
-/* Watches the process of this slot, if it asks for that. Is it dead? */
+/* Watches the process of this slot, if it asks for that. True: it is dead. */
 static bool watch(struct loop *loop, uint32_t slot)
 {
     bool watched, alive = true;
@@ -309,7 +312,7 @@ static bool watch(struct loop *loop, uint32_t slot)
     return result == -ESRCH || !alive;
 }
 
-/* Is one of them dead? */
+/* Watches all processes that ask for it. True: one of them is dead. */
 static bool watch_all(struct loop *loop)
 {
     uint32_t end = ledger_process_count();
@@ -328,7 +331,7 @@ static void hear_signal(struct loop *loop)
         loop->ends = true;
 }
 
-/* Waits. Did a process die? */
+/* Waits for events. True: a process died. */
 static bool wait_for_events(struct loop *loop, int timeout_ms)
 {
     struct epoll_event events[EVENTS];
@@ -356,7 +359,8 @@ static bool wait_for_events(struct loop *loop, int timeout_ms)
 
 /* ---- the loop ---- */
 
-/* Once in POLL_MS: what is old? What the kernel does not tell is asked for as well. */
+/* Once in POLL_MS: finds what is old, and deaths of which the kernel does not tell. True: there is
+ * something to do. */
 static bool tick(struct loop *loop)
 {
     uint64_t now_ns = sys_now_ns();
@@ -371,8 +375,8 @@ static bool tick(struct loop *loop)
     return loop->ticks;
 }
 
-/* Has another host taken a fence? This process knows the time before only: the next agent has to
- * begin anew, as programs have. */
+/* Has another host taken a fence? This process knows only the term before that: the next agent has
+ * to begin anew, as programs have. */
 static bool has_lost_fence(void)
 {
     for (unsigned i = 0; i < mounts_count(); i++) {
@@ -393,8 +397,8 @@ static bool read_groups(const char *name, char groups[GROUP_BYTES])
     return length > 0;
 }
 
-/* Is a process that it watches in its own control group? Then the service is being stopped that
- * both are of. Also if that is not known. */
+/* Is a process that the agent watches in the agent's own control group? Then the service that both
+ * belong to is being stopped. True also if that is not known. */
 static bool has_own_service(void)
 {
     char own[GROUP_BYTES], other[GROUP_BYTES], name[32];
@@ -410,10 +414,10 @@ static bool has_own_service(void)
 }
 
 /*
- * It was asked to end, and processes of other services go on: their writes wait for the server from
- * now on, until one of them has started another agent, which it cannot before this one is gone. As
- * soon as nothing is unsent nobody needs this one. So it sends what these have left behind, too,
- * and does not wait until that is old: the stop of its own service waits for it.
+ * The agent was asked to end, and processes of other services go on. From now on their writes wait
+ * for the server, until one of them has started another agent; it cannot before this one is gone.
+ * This one is needed until nothing is unsent. So it sends what those processes have left behind,
+ * too, and does not wait until that is old: the stop of its own service waits for it.
  */
 static void leave(struct loop *loop)
 {
@@ -434,7 +438,7 @@ static bool has_left(const struct loop *loop)
            sys_now_ns() - loop->leaves_since_ns > LEAVES_MS * UINT64_C(1000000);
 }
 
-/* It owes nothing, and watches nobody, from now on. */
+/* From now on the agent owes nothing, and watches no process. */
 static void become_idle(struct loop *loop)
 {
     loop->idle = true;
@@ -442,7 +446,7 @@ static void become_idle(struct loop *loop)
     ledger_agent_give_back();
 }
 
-/* How long may it sleep? -1: until something happens. 0: it is over. */
+/* For how many ms may the loop sleep? -1: until something happens. 0: the agent ends. */
 static int look_around(struct loop *loop)
 {
     uint64_t now_ns = sys_now_ns(), next_ns = loop->next_ns;
@@ -469,7 +473,7 @@ static int look_around(struct loop *loop)
 static void go_on(struct loop *loop)
 {
     int timeout_ms;
-    bool died = true; /* what was left by those whom the agent before cared for */
+    bool died = true; /* an earlier agent may have left what it had in its care */
     do {
         bool news = atomic_exchange(&asked, false) || died;
         news = watch_all(loop) || news;
@@ -485,8 +489,9 @@ static void go_on(struct loop *loop)
     } while (timeout_ms != 0);
 }
 
-/* The limits of the program that started it are not for it. It has a descriptor for each process
- * that it watches, as far as others are left for sockets, and to look into /proc. */
+/* Raises the limits: those of the program that started the agent are not meant for it. It has a
+ * descriptor for each process that it watches, as long as others are left for sockets, and for
+ * looking into /proc. */
 static void raise_limits(void)
 {
     struct rlimit limit;
@@ -511,7 +516,7 @@ static int begin(struct loop *loop)
     loop->signals =
         (int)sys_call4(SYS_signalfd4, -1, &signals, sizeof(signals), SFD_CLOEXEC | SFD_NONBLOCK);
     wakes = (int)sys_call2(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
-    loop->socket = mount_vouch_listen(); /* without it others are not vouched for */
+    loop->socket = mount_vouch_listen(); /* without it only this user is vouched for */
     if (loop->socket >= 0)
         (void)listen_to(loop->epoll, loop->socket, (uint64_t)OF_SOCKET);
     bool fine = loop->epoll >= 0 && loop->signals >= 0 && wakes >= 0 &&
@@ -534,7 +539,7 @@ int fd_care(bool stays)
                   "check` shows it)");
         return -ENOENT;
     }
-    int result = mount_registry_open(); /* says why not */
+    int result = mount_registry_open(); /* the log says why not */
     if (result == 0)
         result = ledger_agent_become();
     if (result == 0)

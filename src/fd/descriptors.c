@@ -1,4 +1,4 @@
-/* The life of descriptors: they come, go and are inherited; what each part must do then. */
+/* The life of descriptors: they come, go and are inherited; what each room must do then. */
 #include "durable/behind.h"
 #include "async/async.h"
 #include "durable/flush.h"
@@ -56,7 +56,7 @@ int fd_descriptor_enter(int fd, struct file_inode *inode, const struct rpc_auth 
         old = file_table_set(fd, open);
     }
     pthread_mutex_unlock(&file_lock);
-    if (old) /* a descriptor that was closed behind our back */
+    if (old) /* the program closed a descriptor without our notice */
         file_put(old);
     return open ? 0 : -ENOMEM;
 }
@@ -80,7 +80,7 @@ int fd_closing(int fd)
     else if (atomic_load_explicit(&open->inode->locked, memory_order_relaxed))
         durable_write_out(open, 0, 0,
                           true); /* each close ends the process's locks: fcntl_locking(2) */
-    /* As after the kernel's close, who opens the file now sees what was written. */
+    /* As after the kernel's close, a program that opens the file now sees what was written. */
     bool old = open->access != O_RDONLY &&
                atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed);
     if (old ||

@@ -1,4 +1,4 @@
-/* Start and end of the process; locks. */
+/* Start and end of the process; what the configuration allows; locks. */
 #include "durable/agent.h"
 #include "durable/flush.h"
 #include "durable/sync.h"

@@ -11,13 +11,13 @@
 #include "sys/sys.h"
 
 /*
- * The kernel's offset is moved first, in one atomic step, so that others who share it (threads, and
+ * The kernel's offset is moved first, in one atomic step. So others that share it (threads, and
  * processes after fork) get the next range; what was not used is given back. But where a read may
- * meet the end of the file, the next range begins where it met it: until then others wait, as they
+ * meet the end of the file, the next range begins where it met it. Until then others wait, as they
  * do in the kernel for each read.
  */
 struct moved {
-    off_t offset; /* before */
+    off_t offset; /* before it was moved */
     enum file_offset_lock lock;
     bool after; /* the offset is moved after the transfer, and the lock is held until then */
 };
@@ -28,7 +28,7 @@ static int move_offset(struct file_open *open, int fd, ssize_t length, bool read
     moved->lock = file_offset_lock(open);
     off_t end = sys_lseek(fd, length, SEEK_CUR);
     int result = end >= 0 ? 0 : (int)end;
-    if (end == -EOVERFLOW || end == -EINVAL) /* beyond what any file has, or this file system's */
+    if (end == -EOVERFLOW || end == -EINVAL) /* beyond what a file can have, here or at all */
         result = sys_lseek(fd, 0, SEEK_CUR) > INT64_MAX - length ? -EINVAL : -EFBIG;
     if (result == 0 && !file_open_is_at(open, fd))
         result = FILE_KERNEL;
@@ -42,7 +42,8 @@ static int move_offset(struct file_open *open, int fd, ssize_t length, bool read
     return result;
 }
 
-/* What the call did not use, unless others have what is behind it: they wrote there. */
+/* Gives back what the call did not use, unless others have taken the range after it: they wrote
+ * there. */
 static void give_back(struct file_open *open, int fd, off_t end, ssize_t unused)
 {
     enum file_offset_lock lock = file_offset_lock(open);
@@ -51,7 +52,8 @@ static void give_back(struct file_open *open, int fd, off_t end, ssize_t unused)
     file_offset_unlock(open, lock);
 }
 
-/* The file was handed over meanwhile. The place stays this call's, as others have the next. */
+/* The kernel's call, as the file was handed over meanwhile. The range stays this call's, as others
+ * have the next. */
 static ssize_t by_kernel(int fd, const struct iovec *vectors, int count, off_t offset, int flags,
                          bool reads)
 {

@@ -47,7 +47,7 @@ off_t fd_lseek(struct file_open *open, int fd, off_t offset, int whence)
     }
     if (offset < 0 || offset >= size)
         return -ENXIO;
-    /* NFSv3 tells nothing of holes: all is data, up to the hole that every file ends with. */
+    /* NFSv3 tells nothing of holes: all is data, up to the hole with which every file ends. */
     return sys_lseek(fd, whence == SEEK_DATA ? offset : size, SEEK_SET);
 }
 
@@ -114,9 +114,9 @@ int fd_stat_in_silence(struct file_open *open, int fd, struct stat *status)
     return result != 0 ? result : fd_stat(open, fd, status);
 }
 
-/* Two states may have the same change time, as the clock of a server stands still for some
- * milliseconds. If this process has the file open, the server is asked; else the state of a
- * kernel that caches is taken for the older one. */
+/* Two states of a file may have the same change time, as a server's clock stands still for some
+ * milliseconds. If this process has the file open, the server is asked. Else the kernel, which
+ * caches, is taken to have the older state. */
 static void break_tie(dev_t device, uint64_t number, struct ledger_attributes *attributes)
 {
     struct ledger_attributes asked;
@@ -131,8 +131,8 @@ static void break_tie(dev_t device, uint64_t number, struct ledger_attributes *a
         file_inode_release(inode);
 }
 
-/* What the kernel shows of a file by its name. It may have cached what was true before this host
- * wrote; the later change time wins. */
+/* What the kernel shows of a file by its name. That may be from before this host wrote: the later
+ * change time wins. */
 struct shown {
     dev_t device;
     uint64_t inode, size;
@@ -162,8 +162,9 @@ static bool is_served(dev_t device, uint64_t number)
     return served;
 }
 
-/* Others may have written it, though this process used no file of ours yet. False: it cannot send
- * that, and reads the file by the kernel, which does not have it: so the kernel tells the size. */
+/* Sends what was written to the file. Others may have written it, though this process has used no
+ * file of ours yet. False: this process cannot send that, and reads the file through the kernel,
+ * which does not have it: so the kernel tells the size. */
 static bool flush_for_stat(dev_t device, uint64_t number)
 {
     if (!ledger_registry_ready() && ledger_registry_exists())
@@ -171,9 +172,9 @@ static bool flush_for_stat(dev_t device, uint64_t number)
     return durable_flush_number(device, number) == 0 || is_served(device, number);
 }
 
-/* The number was another file's, which is gone, or is another file's, too: then only the kernel
- * knows which file has the name. What it has cached may be older than what the server has by now.
- * True if it was told anew. */
+/* The number may be, or have been, another file's, too. Then only the kernel knows which file has
+ * the name, and what it has cached may be older than what the server has by now. True: the kernel
+ * has asked the server anew. */
 static bool refresh_shared(dev_t device, uint64_t number, int dirfd, const char *path, int flags,
                            unsigned mask, struct statx *told)
 {

@@ -4,28 +4,29 @@
 
 #include "file/inode.h"
 
-/* The attributes that are known, or asked for; `times`: also what is dirty is at the server before,
- * which tells them. 0, -errno or FILE_KERNEL. */
+/* The attributes: those that are known, or asked for. `times`: what is dirty is sent first, as its
+ * times are the server's. 0, -errno or FILE_KERNEL. */
 int fd_attributes_of(struct file_open *open, bool times, struct ledger_attributes *attributes);
 
-/* lseek(2). */
+/* lseek(2). The new offset, -errno or FILE_KERNEL. */
 off_t fd_lseek(struct file_open *open, int fd, off_t offset, int whence);
 
-/* fstat of a managed descriptor: overlays size, blocks and times. */
+/* fstat(2) of a managed descriptor: overlays size, blocks and times of what the kernel said. 0,
+ * -errno or FILE_KERNEL. */
 int fd_stat(struct file_open *open, int fd, struct stat *status);
-/* Does the kernel's NFS client get no answers, so that whoever asks it would hang? */
+/* Does the kernel's NFS client get no answers, so that a process that asks it would hang? */
 bool fd_kernel_is_silent(const struct file_open *open);
-/* Then all of it, by what the client knows and what ours is told. Else FILE_KERNEL: it can be
- * asked. */
+/* fstat(2) in that silence: what the kernel's client remembers, overlaid with what the engine
+ * knows. FILE_KERNEL: the client is not silent, and can be asked. */
 int fd_stat_in_silence(struct file_open *open, int fd, struct stat *status);
-/* What the kernel says, or in silence knows. 0 or -errno. */
+/* What the kernel says, or in that silence remembers. 0 or -errno. */
 int fd_stat_by_kernel(const struct file_open *open, int fd, struct stat *status);
-/* What the kernel told of dirfd, path and flags, those of statx(2), if its device has a mount of
- * ours. */
+/* Corrects what the kernel told of dirfd, path and flags (those of statx(2)), if the file is on a
+ * mount of ours. */
 void fd_stat_path(int dirfd, const char *path, int flags, struct stat *status);
 void fd_statx_path(int dirfd, const char *path, int flags, struct statx *status);
 
-/* True if files of this device may be ours: for calls that name a file by path, as truncate(). */
+/* May files of this device be ours? For calls that name a file by its path, such as truncate(). */
 bool fd_on_mount(dev_t device);
 
 #endif

@@ -23,10 +23,10 @@
 /* ---- through the engine ---- */
 
 /*
- * Before the server is asked for the change: what a cut takes away is on its disk. If this process
- * is killed before the answer, nobody can tell what must come back, and now nothing has to: the
- * file is as it was, or cut. The kernel's NFS client does the same (nfs_setattr()). An error is no
- * matter: what the server refuses here would be cut off.
+ * Before the server is asked to change the size: commits what the cut will take away. If this
+ * process is killed before the answer, nobody can tell what must come back; now nothing has to: the
+ * file is as it was, or cut. The kernel's NFS client does the same (nfs_setattr()). An error does
+ * not matter: what the server refuses here would be cut off.
  */
 static void settle_beyond(struct file_open *open, uint64_t size)
 {
@@ -41,13 +41,13 @@ static int set_size(struct file_open *open, uint64_t size)
     struct nfs_client client = mount_client(inode->mount, open->auth);
     struct nfs_sattr sattr = {.set_size = true, .size = size};
     struct nfs_wcc wcc;
-    file_upper.attend_all(); /* it waits for writes beyond the new size */
+    file_upper.attend_all(); /* what follows waits for writes beyond the new size */
     settle_beyond(open, size);
     uint64_t asked_ns = sys_now_ns();
     int begun = ledger_file_truncate_begin(&inode->entry, size);
     if (begun != 0)
         return begun == LEDGER_OF_KERNEL ? begun : FILE_NO_ROOM;
-    /* Not later: others write as soon as it ends. */
+    /* Not later: others write as soon as the change ends. */
     uint64_t epoch = ledger_file_asking(&inode->entry);
     struct file_handle_use use = file_inode_use(inode);
     bool unsettled, ever = false;
@@ -56,7 +56,7 @@ static int set_size(struct file_open *open, uint64_t size)
         result = nfs_setattr(&client, use.fh, &sattr, &wcc, &unsettled);
         ever = ever || unsettled;
     } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
-    if (ever) /* executed later, it would cut off what was written since */
+    if (ever) /* a copy that is executed later would cut off what was written since */
         ledger_hold_wait();
     ledger_file_truncate_end(&inode->entry, size, result == 0);
     if (result == 0 && wcc.after.present && wcc.after.attr.size == size) {
@@ -117,10 +117,11 @@ static int cut_known(int fd, const char *path, const struct stat *status, struct
     struct statx seen;
     file_upper.attend_all();
     ledger_file_truncate_begin(file, (uint64_t)size);
-    /* A kernel that does not know that the file grew would have nothing to do. */
+    /* The kernel must know that the file grew: else it would have nothing to do. */
     sys_statx(fd, path, AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &seen);
     int result = cut(fd, path, size);
-    /* If another file has the name by now, nobody knows which one was cut: none loses data. */
+    /* If another file has the name by now, nobody knows which one was cut: then neither loses data.
+     */
     bool done = result == 0 && still_is(fd, path, status);
     ledger_file_truncate_end(file, (uint64_t)size, done);
     return result;
@@ -133,8 +134,8 @@ static bool is_longer(int fd, off_t size)
            seen.stx_size > (uint64_t)size;
 }
 
-/* One of several files of one number is cut, or was. None may lose what is before its end, so it is
- * committed: what comes back by that is cut off again. 0 or -errno. */
+/* The kernel cuts, or has cut, one of several files of one number. None may lose what is before its
+ * end, so it is committed; what comes back by that is cut off again. 0 or -errno. */
 static int cut_one(int fd, const char *path, const struct ledger_file_key *key, off_t size)
 {
     struct ledger_file file;
@@ -146,7 +147,7 @@ static int cut_one(int fd, const char *path, const struct ledger_file_key *key, 
         result = cut(fd, path, size);
     while (ledger_file_find(key, &cursor, &file)) {
         if (ledger_file_truncate_begin(&file, UINT64_MAX) == 0)
-            ledger_file_truncate_end(&file, UINT64_MAX, false); /* the size must be asked for */
+            ledger_file_truncate_end(&file, UINT64_MAX, false); /* now the size must be asked for */
     }
     return result;
 }
@@ -168,7 +169,8 @@ void fd_truncated_by_kernel(int fd, off_t size)
     }
     key = file.key;
     bool beyond = ledger_file_truncated_by_kernel(&key, (uint64_t)size, &file);
-    /* Older data may have been written again after the kernel did it, and before we said it. */
+    /* Older data may have been written again after the kernel cut the file, and before the ledger
+     * was told. */
     if (beyond || (file.generation != 0 && is_longer(fd, size)))
         cut_known(fd, "", &status, &file, size);
 }
@@ -193,8 +195,8 @@ int fd_truncate_path(const char *path, off_t size)
     return cut_known(AT_FDCWD, path, &status, &file, size);
 }
 
-/* Some file system has it: one way, and for some of them KEEP_SIZE, without which there are no
- * holes. */
+/* Does any file system have this mode? It is one way, some with FALLOC_FL_KEEP_SIZE, without which
+ * there are no holes. */
 static bool is_mode(int mode)
 {
     switch (mode & ~FALLOC_FL_KEEP_SIZE) {
@@ -213,7 +215,7 @@ int fd_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t le
 {
     (void)fd;
     off_t end;
-    /* In the kernel's order. */
+    /* These checks are in the kernel's order. */
     if (offset < 0 || length <= 0)
         return -EINVAL;
     if (!is_mode(mode))
@@ -224,7 +226,7 @@ int fd_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t le
         return -EFBIG;
     if (mode != 0 || !emulate)
         return -EOPNOTSUPP;
-    /* NFSv3 cannot reserve space: what is beyond the end of the file is written. */
+    /* NFSv3 cannot reserve space: zeros are written beyond the end of the file. */
     for (;;) {
         struct ledger_attributes attributes;
         int result = fd_attributes_of(open, false, &attributes);
@@ -247,13 +249,14 @@ int fd_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t le
 
 void fd_attributes_changing(dev_t device, ino_t number)
 {
-    /* Others may have written it, though this process used no file of ours yet. */
+    /* Others may have written it, though this process has used no file of ours yet. */
     struct ledger_file_key key = {.device = device, .inode = number};
     if (!mount_has_device(device) || !ledger_registry_exists() || mount_registry_open() != 0)
         return;
     (void)durable_flush_number(device, number);
-    /* A later time of change looks like somebody else's: what the server lost then would be given
-     * up (rewrite.c). So nothing is left to be lost, as with the kernel's NFS client. */
+    /* The later time of change will look like somebody else's change. Then what the server lost
+     * would be given up (durable/rewrite.c). So nothing is left that could be lost, as with the
+     * kernel's NFS client. */
     (void)durable_commit_named(&key);
 }
 

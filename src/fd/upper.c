@@ -1,4 +1,4 @@
-/* What the rooms below are given by those above: see upper.h. */
+/* What rooms below fd ask of those above them: see file/upper.h. */
 #include "file/upper.h"
 #include "async/async.h"
 #include "ahead/fetched.h"

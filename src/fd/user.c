@@ -1,4 +1,4 @@
-/* A process that becomes another user, or gets another root directory. */
+/* A process that becomes another user, or leaves all files to the kernel. */
 #include "durable/sync.h"
 #include "fd/user.h"
 #include "mount/credentials.h"
@@ -23,11 +23,11 @@ static void hand_over(struct file_inode *inode, void *reason)
 {
     const struct rpc_auth *auth = file_inode_auth(inode);
     while (auth && fd_world_demote(inode, auth, reason) == -ENONET)
-        ; /* another thread began it before, and it was undone */
+        ; /* another thread had begun it, and it was undone */
 }
 
-/* What could not be committed stays in the ledger that this process leaves: fsync cannot vouch
- * for it. */
+/* What could not be committed stays in the ledger that this process leaves: fsync cannot vouch for
+ * it. */
 static void note_uncommitted(struct file_inode *inode, void *unused)
 {
     (void)unused;
@@ -47,8 +47,8 @@ void fd_leave_to_kernel(const char *reason)
     file_inode_each(hand_over, (void *)reason);
 }
 
-/* Under the run directory of `user`, which the files that are open go on in. The old one can only
- * be left while no other thread is in it. */
+/* Goes over to the run directory of `user`, in which open files go on. The old one can only be left
+ * while no other thread is in it. */
 static void become(uid_t user)
 {
     uid_t before = run_owner();
@@ -91,7 +91,7 @@ void fd_user_changed(void)
     uid_t real, effective, saved, owner = run_owner();
     sys_call3(SYS_getresuid, &real, &effective, &saved);
     if (real == owner || effective == owner || saved == owner)
-        return; /* or only for a while */
+        return; /* the process may become the owner again */
     sys_critical_enter();
     become(effective);
     sys_critical_leave();

@@ -1,7 +1,8 @@
 /*
  * Between the engine's world and the kernel's: ledger/world.h says what that is. A process that
- * needs the kernel for a file moves it; the others notice at their next call, and go over as well.
- * Its descriptors are the kernel's alone then, and it pins the file until it ends.
+ * needs the kernel for a file moves the file there. The others notice at their next call, and go
+ * over as well. Each one's descriptors are the kernel's alone then, and it pins the file until it
+ * ends.
  */
 #include <string.h>
 
@@ -37,7 +38,7 @@
 
 enum {
     OTHERS_MS = 100, /* for calls of processes that cannot be asked */
-    DIRTY_MS = 10000 /* for who can send where this process cannot */
+    DIRTY_MS = 10000 /* for others to send what this process cannot */
 };
 
 unsigned fd_world_abroad_ms = 3000, fd_world_unasked_ms = 5000;
@@ -56,10 +57,11 @@ void fd_fresh(int fd)
 
 /* ---- into the kernel's world ---- */
 
-/* This thread hands a file over, or waits for that: what it carries out meanwhile must not wait. */
+/* This thread hands a file over, or waits for that. What it carries out meanwhile must not wait for
+ * it. */
 static __thread bool crossing;
 
-/* Is the demotion over that a thread has begun? *demoted: how it ended. */
+/* Is a demotion that a thread has begun over? *demoted: how it ended. */
 static bool is_settled(const struct file_inode *inode, bool *demoted)
 {
     pthread_mutex_lock(&file_lock);
@@ -69,13 +71,13 @@ static bool is_settled(const struct file_inode *inode, bool *demoted)
     return settled;
 }
 
-/* False: it was not to be. */
+/* Waits for the end of a demotion. False: it was undone. */
 static bool await_demotion(const struct file_inode *inode)
 {
     bool demoted;
     crossing = true;
     while (!is_settled(inode, &demoted)) {
-        /* The thread that does it may wait for requests of this thread. */
+        /* The thread that demotes it may wait for requests of this thread. */
         if (!async_help(inode))
             sys_nanosleep_ms(1);
     }
@@ -104,8 +106,8 @@ void fd_world_await_others(dev_t device, ino_t number, const char *path)
                   path);
 }
 
-/* The file is pinned, and those who use the registry that is in the run directory do not know of
- * that. */
+/* Waits for processes that use the registry in the run directory: the file is pinned, and their
+ * registry does not say so. */
 static void tell_others(dev_t device, ino_t number, const char *path)
 {
     if (!ledger_world_tell())
@@ -114,8 +116,8 @@ static void tell_others(dev_t device, ino_t number, const char *path)
     fd_world_await_others(device, number, path);
 }
 
-/* Has it data that others can still send or commit? The agent is asked to commit it, be it one that
- * is only being started. */
+/* Does the file have data that others can still send or commit? The agent is asked to commit it,
+ * also one that is only being started. */
 static bool others_are_needed(struct ledger_file *file, uint32_t *asked)
 {
     uint32_t agent = ledger_agent_number();
@@ -130,9 +132,9 @@ static bool others_are_needed(struct ledger_file *file, uint32_t *asked)
 }
 
 /*
- * The file is on its way, and this process can send nothing. What others have of it in flight is
- * over soon; what is dirty is sent by those who wrote it, as their next call, or their sender,
- * meets the file, or by the agent. 0: all is committed; -ENONET.
+ * The file is on its way, and this process can send nothing: waits for others. What they have in
+ * flight is over soon. What is dirty is sent by the processes that wrote it, as their next call or
+ * their sender meets the file, or by the agent. 0: all is committed; -ENONET.
  */
 static int await_from_abroad(struct ledger_file *file, unsigned longest_ms)
 {
@@ -141,7 +143,7 @@ static int await_from_abroad(struct ledger_file *file, unsigned longest_ms)
     async_attend_all();
     for (; longest_ms > 10 && others_are_needed(file, &asked); longest_ms -= 10)
         sys_nanosleep_ms(10);
-    /* What is not committed may have to be written again, over what the kernel writes. */
+    /* Uncommitted data may have to be written again, over what the kernel writes. */
     if (ledger_file_await_writes_for(file, longest_ms * UINT64_C(1000000) + held_ns) != 0 ||
         ledger_file_uncommitted(file) > 0)
         return -ENONET;
@@ -149,18 +151,18 @@ static int await_from_abroad(struct ledger_file *file, unsigned longest_ms)
     return 0;
 }
 
-/* What could not be sent or committed is not lost: others can still do it. Nor can this process ask
- * for another handle, abroad. */
+/* Is it a failure after which others can still send or commit the data? Abroad this process cannot
+ * ask for another handle either. */
 static bool is_for_others(struct net_server *net, int result)
 {
     return result == -ENONET || (result == -ESTALE && !net_server_is_at_home(net)) ||
            net_server_look_abroad(net);
 }
 
-/* Of a file whose calls have failed before nobody waits. */
+/* As await_from_abroad(), but does not wait if calls on the file have failed before. */
 static int drain_from_abroad(struct file_inode *inode)
 {
-    uint32_t agent = ledger_agent_number() + 1; /* another one may do what the last did not */
+    uint32_t agent = ledger_agent_number() + 1; /* another agent may do what the last one did not */
     bool again = atomic_exchange(&inode->awaited, agent) == agent;
     int result = await_from_abroad(&inode->entry, again ? 0 : fd_world_abroad_ms);
     if (result != 0 && !again)
@@ -170,11 +172,13 @@ static int drain_from_abroad(struct file_inode *inode)
     return result;
 }
 
-/* Nothing of the engine may come over what the kernel writes from now on. 0, or -errno when data
- * was lost by that; a stale handle is for fsync to tell. -ENONET: see fd_world_demote(). */
+/* Makes sure that nothing of the engine comes over what the kernel writes from now on. 0, or -errno
+ * when data was lost by that; a stale handle is for fsync to tell. -ENONET: see fd_world_demote().
+ */
 static int drain(struct file_inode *inode, const struct rpc_auth *auth, bool nameless)
 {
-    /* Nobody opens a file that has no name; and its number will be another file's. */
+    /* Nobody opens a file that has no name, and its number will be another file's: that one is not
+     * pinned. */
     if (!nameless)
         ledger_world_leave(&inode->entry,
                            ledger_world_pin(inode->device, inode->inode, inode->reason));
@@ -191,7 +195,8 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth, bool nam
         return 0;
     if (is_for_others(net, result))
         result = drain_from_abroad(inode);
-    /* Calls of who left all files to the kernel may pass us by: it goes there all the same. */
+    /* If all files were left to the kernel, calls may pass the library by: so the file goes there
+     * all the same. */
     if (result == 0 || (result == -ENONET && !atomic_load(&mount_left_to_kernel)))
         return result;
     atomic_store(&inode->loss_due, true);
@@ -219,7 +224,7 @@ static bool demote_begin(struct file_inode *inode, const char *reason)
     return first;
 }
 
-/* It was not to be. In one, as another thread may begin a demotion of its own then. */
+/* Undoes a demotion. In one step, as another thread may begin a demotion of its own then. */
 static void demote_undo(struct file_inode *inode)
 {
     pthread_mutex_lock(&file_lock);
@@ -306,7 +311,7 @@ int fd_demote_stream(int fd, const char *reason)
     return result;
 }
 
-/* The rest of the way of a file of the registry. 0, or -errno: data is left that cannot be
+/* Brings a file of the registry to the end of its way. 0, or -errno: data is left that cannot be
  * committed. `auth` NULL: the server cannot be asked. */
 static int finish_way(struct mount *mount, const struct rpc_auth *auth, struct ledger_file *file)
 {
@@ -315,7 +320,7 @@ static int finish_way(struct mount *mount, const struct rpc_auth *auth, struct l
     if (auth) {
         result = durable_commit_for_kernel(mount, auth, file);
     } else {
-        async_attend_all(); /* the writes in flight may be those of this process */
+        async_attend_all(); /* the writes in flight may be this process's */
         ledger_file_await_writes(file);
     }
     for (unsigned i = 0; i < fd_world_unasked_ms && !auth && ledger_file_uncommitted(file) > 0;
@@ -326,7 +331,8 @@ static int finish_way(struct mount *mount, const struct rpc_auth *auth, struct l
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 
-/* Sent later, it would undo what the kernel writes from now on. */
+/* Gives up data of others: sent later, it would undo what the kernel writes from now on.
+ * Acknowledged data stays. The log says so. */
 static void give_up(struct ledger_file *file, const char *path, int result)
 {
     if (ledger_file_dirty(file) > 0) {
@@ -343,8 +349,8 @@ static void give_up(struct ledger_file *file, const char *path, int result)
                   strerrordesc_np(-result));
 }
 
-/* A file of the registry with the number of one that the kernel is to write. 0, or -EIO: it must
- * not. See fd_world_claim(). */
+/* Moves one file of the registry. The kernel is to write a file with the same number. 0, or -EIO:
+ * the kernel must not. See fd_world_claim(). */
 static int claim(struct ledger_file *file, const char *path, bool in_use)
 {
     const struct rpc_auth *auth = NULL;
@@ -433,7 +439,7 @@ bool fd_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, int
     if (atomic_load(&inode->demoted))
         return false;
     if (!ledger_world_is_kernel(&inode->entry)) {
-        /* A process that was killed, or that has not the library, may have left pages that the
+        /* A process that was killed, or does not have the library, may have left pages that the
          * kernel would write later, over what is written now. */
         if (inode->mount->kernel_nfs && file_inode_descriptors(inode) == 0)
             sys_fsync(fd);
@@ -442,7 +448,7 @@ bool fd_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, int
     uint32_t pins = ledger_world_pins(&inode->entry);
     if (ledger_world_is_pinned(inode->device, inode->inode))
         return false;
-    if (!ledger_world_arrived(&inode->entry)) /* who moved it died on the way */
+    if (!ledger_world_arrived(&inode->entry)) /* the process that moved it died on the way */
         (void)finish_way(inode->mount, auth, &inode->entry);
     if (inode->mount->kernel_nfs)
         sys_fsync(fd);

@@ -7,7 +7,7 @@
 
 enum { ASK_MOST = 3 }; /* while writes of this host keep overtaking the answers */
 
-/* Of what may be so old some milliseconds more do not matter. */
+/* If attributes may be as old as this, some milliseconds more do not matter. */
 #define ABOUT_NS UINT64_C(500000000)
 
 uint64_t file_fresh_since(struct file_inode *inode)
@@ -19,7 +19,7 @@ uint64_t file_fresh_since(struct file_inode *inode)
     return since_ns > opened_ns ? since_ns : opened_ns;
 }
 
-/* One question. *settled: what was told of the size needs no other. */
+/* One question. *settled: the size that was told needs no further question. */
 static int ask_once(struct file_inode *inode, const struct rpc_auth *auth,
                     struct ledger_attributes *attributes, bool *settled)
 {

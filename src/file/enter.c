@@ -1,4 +1,4 @@
-/* Calls that use the engine. */
+/* Entering the engine, and leaving it. */
 #include "mount/mounts.h"
 #include "mount/registry.h"
 #include "file/inode.h"
@@ -8,8 +8,8 @@
 #include "net/pool.h"
 #include "net/ports.h"
 
-/* Ports are short, and this process has none. It waits for one here, where it keeps no range and
- * no size from processes that have one. */
+/* Waits for a port, when ports are short and this process has none. It waits here, where it keeps
+ * no range and no size from processes that have one. */
 static void wait_for_port(const struct file_inode *inode)
 {
     static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
@@ -23,14 +23,14 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
         wait_for_port(inode);
     for (bool stays = false, again = false;; again = true) {
         mount_registry_look();
-        atomic_fetch_add(&inode->busy, calls); /* first: who demotes it waits for that */
+        atomic_fetch_add(&inode->busy, calls); /* first: a demotion waits for that */
         bool known = atomic_load(&inode->demoted);
         if (!known && (stays || !ledger_world_is_kernel(&inode->entry)))
             return true;
         atomic_fetch_sub(&inode->busy, calls);
         if (!file_upper.cross(inode, known))
             return false;
-        /* Else it can go there now, as other threads have connections again. */
+        /* False: the file can go to the kernel now, as other threads have connections again. */
         stays = again || net_server_look_abroad(inode->mount->server->net);
     }
 }

@@ -1,17 +1,17 @@
-/* What all calls of the program have in common that use the engine: file_inode_enter() of inode.h
- * comes first. */
+/* What the program's calls on a file have in common: the check of flags, the limit of file sizes
+ * (limits.c), and the end, with its errors. They begin with file_inode_enter() of inode.h. */
 #ifndef FILE_ENTER_H
 #define FILE_ENTER_H
 
 #include "file/inode.h"
 
-/* The errors of the layers below, about the server and the way to it, as an application may get
- * them for a file. Other results stay as they are. */
+/* Makes an error of the rooms below, about the server and the way to it, one that an application
+ * may get for a file. Other results stay as they are. */
 static inline ssize_t file_posix_error(ssize_t result)
 {
     switch (result) {
     case -EBADMSG:
-    case -EBUSY: /* the name of this client is another's */
+    case -EBUSY: /* another client has this client's name */
     case -EPROTO:
     case -EREMOTE:
     case -EREMOTEIO:
@@ -37,22 +37,21 @@ static inline ssize_t file_posix_error(ssize_t result)
 /* The ledger cannot note a write, not even without its data: the file must go to the kernel. */
 enum { FILE_NO_ROOM = FILE_KERNEL - 1 };
 extern const char file_no_room[];
-/* Results for which the kernel makes the whole call again. */
+/* Is it a result after which the kernel makes the whole call again? */
 static inline bool file_is_for_kernel(ssize_t result)
 {
     return result == -ESTALE || result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL;
 }
 
-/* RWF_*, for reads and writes alike. 0 or -errno. */
+/* Checks RWF_*, of a read or a write. 0 or -errno. */
 int file_check_flags(int flags);
 
-/* The end of a call that entered: leaves. If the engine cannot serve the file (any more), that
- * goes to the kernel, and the result is FILE_KERNEL. Errors are made those that an application
- * may get. */
+/* The end of a call that entered: leaves. FILE_KERNEL: the engine cannot serve the file (any more),
+ * and has moved it to the kernel. Other errors become those that an application may get. */
 ssize_t file_finish_call(struct file_open *open, ssize_t result);
-/* Has the process a limit of file sizes (RLIMIT_FSIZE)? */
+/* Does the process have a limit of file sizes (RLIMIT_FSIZE)? */
 bool file_size_is_limited(void);
-/* Bytes that it may write from `offset` on; none: -EFBIG, and the signal that goes with it. */
+/* How many bytes the limit allows from `offset` on. -EFBIG: none; the signal SIGXFSZ is sent. */
 int64_t file_size_room(uint64_t offset);
 
 #endif

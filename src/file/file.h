@@ -21,16 +21,16 @@
 
 enum { FILE_KERNEL = -65536, FILE_TABLE_SIZE = 1 << 20 };
 
-/* One call moves at most so much: read(2), NOTES. */
+/* One call moves at most this many bytes: read(2), NOTES. */
 #define FILE_TRANSFER_MAX ((size_t)0x7ffff000)
 
-/* Of Linux 6.9: O_APPEND does not count for this write. */
+/* Since Linux 6.9: O_APPEND does not count for this write. */
 enum { FILE_NOAPPEND = 0x20 }; /* RWF_NOAPPEND, which older headers lack */
 
 struct file_open;
 
-/* Managed descriptors. NULL: the kernel's. Never locked; file_get() makes use safe against close.
- */
+/* Managed descriptors, by number. NULL: the kernel's. Never locked; file_get() makes use safe
+ * against close. */
 extern _Atomic(struct file_open *) file_table[FILE_TABLE_SIZE];
 
 /* One load for an unmanaged descriptor. */

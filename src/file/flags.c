@@ -1,11 +1,11 @@
 /*
  * Whether a descriptor appends, and the offset after a write to the end of the file.
  *
- * Whether it appends is known by the kernel, and asked for when it may have changed: see
+ * The kernel knows whether a descriptor appends. It is asked when that may have changed: see
  * ledger_append_changed().
  *
- * write() moves the offset to the end of what it wrote. As long as nobody but this process has the
- * open file description that is owed to the kernel, until something looks at the offset.
+ * write() moves the offset to the end of what it wrote. As long as only this process has the open
+ * file description, that is owed to the kernel, until something looks at the offset.
  */
 #include "file/flags.h"
 #include "file/table.h"
@@ -13,14 +13,15 @@
 #include "ledger/offset.h"
 #include "sys/sys.h"
 
-/* `appends` of an open file: what the kernel said, below the number of changes that went before. */
+/* `appends` of an open file: bit 0 is what the kernel said, the rest the number of changes before
+ * that. */
 enum { APPENDS = 1, CHANGES_SHIFT = 1 };
-#define NOT_ASKED (UINT64_C(1) << 40) /* above all numbers */
+#define NOT_ASKED (UINT64_C(1) << 40) /* higher than any number of changes */
 
 #define NOTHING_OWED (-1)
 
 static _Atomic uint64_t
-    shares; /* counts the times that descriptors of this process became those of others, too */
+    shares;                /* counts how often others came to share descriptors of this process */
 static _Atomic bool owing; /* some open file may owe its offset to the kernel */
 
 static bool is_shared(const struct file_open *open)
@@ -55,7 +56,8 @@ void file_flags_open(struct file_open *open, int flags)
 static bool ask_appends(struct file_open *open, int fd, uint64_t known, uint32_t changes)
 {
     int flags = sys_fcntl(fd, F_GETFL, 0);
-    /* A number that is another file's by now says nothing: a ring may have files that have none. */
+    /* A number that is another file's by now tells nothing: files of a ring may have no descriptor.
+     */
     if (flags < 0 || atomic_load(&file_table[fd]) != open)
         return known & APPENDS;
     bool appends = flags & O_APPEND;
@@ -91,7 +93,7 @@ void file_flags_unlock(struct file_open *open, bool shared)
 
 void file_flags_lock_child(void)
 {
-    pthread_mutex_init(&flags_lock, NULL); /* who held it does not exist here */
+    pthread_mutex_init(&flags_lock, NULL); /* the thread that held it does not exist here */
 }
 
 /* ---- the offset ---- */
@@ -118,7 +120,8 @@ void file_offset_owe(struct file_open *open, int fd, int64_t end)
 {
     atomic_store(&open->offset_owed, end);
     atomic_store(&owing, true);
-    /* Looked at after that: who shares the descriptor now finds what is owed, or is seen here. */
+    /* Looked at after that: a thread that shares the descriptor now finds what is owed, or is seen
+     * here. */
     if (is_shared(open))
         file_offset_repay(open, fd);
 }
@@ -146,6 +149,6 @@ void file_shared_all(void)
 
 void file_flags_child(struct file_open *open)
 {
-    pthread_mutex_init(&open->offset_lock, NULL);   /* it may be another thread's of the parent */
-    atomic_store(&open->offset_owed, NOTHING_OWED); /* by the parent, if so */
+    pthread_mutex_init(&open->offset_lock, NULL);   /* a thread of the parent may hold it */
+    atomic_store(&open->offset_owed, NOTHING_OWED); /* if anything is owed, the parent owes it */
 }

@@ -1,6 +1,7 @@
 /*
- * Which losses of a file an open file has told its program: exactly once for each open file, which
- * a child shares with its parent. So from fork on that is in memory that both have.
+ * Which losses of a file an open file has told its program: each exactly once for each open file. A
+ * child shares open files with its parent, so from fork on what was told is in memory that both
+ * have.
  */
 #include "file/inode.h"
 #include "file/loss.h"
@@ -11,13 +12,14 @@
 
 enum { PAGE = 4096, IN_A_PAGE = PAGE / sizeof(struct ledger_seen) };
 
-/* This process's use of a page that it shares with children, or with its parent. Its places are
- * given out once; when all of those open files are closed here, it goes. Under file_lock. */
+/* This process's use of a page that it shares with its children, or with its parent. Each place on
+ * it is given out once. When all those open files are closed here, the page goes. Under file_lock.
+ */
 struct file_seen_page {
     struct ledger_seen *places;
     unsigned given, open;
 };
-static struct file_seen_page *current; /* with places to give out */
+static struct file_seen_page *current; /* the page with places to give out */
 
 static void drop_if_unused(struct file_seen_page *page)
 {
@@ -65,7 +67,7 @@ void file_seen_close(struct file_open *open)
     open->seen_page = NULL;
 }
 
-/* A child is about to be made. (Without memory for it the two tell a loss once each.) */
+/* Before a child is made. (Without memory for it, parent and child each tell a loss once.) */
 static void share(struct file_open *open)
 {
     struct file_seen_page *page = open->seen_page ? NULL : page_with_room();

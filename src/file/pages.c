@@ -14,19 +14,18 @@
 #include "sys/thread.h"
 
 enum {
-    PATIENCE_MS = 1000, /* for the kernel's client */
-    DELAY_MS = 10,      /* for which more is gathered, if nobody waits */
-    ROUND_MS = 100,     /* the same, for data that nobody has waited for ... */
-    LAST_MS = 1000, /* ... and how long after the last of it the kernel's client is told again */
-    SHARE = 100,    /* one of so many parts of the time is spent waiting for attributes, ... */
-    REST_MAX_MS =
-        10000, /* ... or more, if a round for data that nobody has waited for takes long */
+    PATIENCE_MS = 1000,  /* for the kernel's client */
+    DELAY_MS = 10,       /* more is gathered for so long, if nobody waits */
+    ROUND_MS = 100,      /* the same for data that nobody has waited for ... */
+    LAST_MS = 1000,      /* ... and so long after the last of it the client is told again */
+    SHARE = 100,         /* waiting for attributes takes one part in so many of the time ... */
+    REST_MAX_MS = 10000, /* ... but the rest after a round is at most this */
     SAY_EVERY_S = 60
 };
 
 #define MS UINT64_C(1000000)
 
-/* ---- the thread ---- */
+/* ---- what the thread tells ---- */
 
 static struct mount_told *find_later(struct mount_teller *teller, const struct mount_told *told)
 {
@@ -36,7 +35,7 @@ static struct mount_told *find_later(struct mount_teller *teller, const struct m
     return NULL;
 }
 
-/* Whose hold goes with it. */
+/* Keeps it for later, and the hold on its file with it; or gives the hold back. */
 static void put_later(struct mount_teller *teller, const struct mount_told *told)
 {
     pthread_mutex_lock(&file_tell_lock);
@@ -103,7 +102,8 @@ static void list_arrived(struct mount_teller *teller, struct file_inode *inode)
     teller->arrived = inode;
 }
 
-/* The next of the round, with a user counted; one that has no user is about to be forgotten. */
+/* The next inode of the round, with a user counted. One without a user is about to be freed: it is
+ * skipped. */
 static struct file_inode *take_arrived(struct mount_teller *teller)
 {
     pthread_mutex_lock(&file_tell_lock);
@@ -119,7 +119,8 @@ static struct file_inode *take_arrived(struct mount_teller *teller)
     return inode;
 }
 
-/* A closed file was told as it was closed. The descriptor may be closed now, as above. */
+/* Tells what arrived for the inode. A closed file needs nothing: it was told as it was closed. The
+ * descriptor may be closed meanwhile: see file_pages_sending(). */
 static void tell_arrived(struct mount_teller *teller, struct file_inode *inode)
 {
     uint64_t begun_ns = sys_now_ns();
@@ -143,7 +144,7 @@ static void tell_arrived(struct mount_teller *teller, struct file_inode *inode)
     file_inode_release(inode);
 }
 
-/* One of a round that is due, or has begun. */
+/* Tells the next inode of a round that is due, or has begun. False: there is none now. */
 static bool tell_one_arrived(struct mount_teller *teller)
 {
     struct file_inode *inode = take_arrived(teller);
@@ -153,7 +154,7 @@ static bool tell_one_arrived(struct mount_teller *teller)
     }
     uint64_t now_ns = sys_now_ns();
     pthread_mutex_lock(&file_tell_lock);
-    if (teller->in_round) { /* it is over */
+    if (teller->in_round) { /* the round is over */
         uint64_t rest_ns = teller->took_ns * SHARE;
         teller->rest_ns = now_ns + (rest_ns < REST_MAX_MS * MS ? rest_ns : REST_MAX_MS * MS);
         if (teller->arrived && teller->round_ns == 0)
@@ -175,7 +176,7 @@ static bool tell_one_arrived(struct mount_teller *teller)
 
 /* ---- the thread ---- */
 
-/* What somebody waits for. */
+/* The next entry that somebody waits for. */
 static bool next(struct mount_teller *teller, struct mount_told *told)
 {
     pthread_mutex_lock(&file_tell_lock);
@@ -205,7 +206,7 @@ static uint64_t sooner(uint64_t one_ns, uint64_t other_ns)
     return one_ns == 0 || (other_ns != 0 && other_ns < one_ns) ? other_ns : one_ns;
 }
 
-/* When attributes are due that are told later, and when anything is; 0: there is nothing. */
+/* When attributes that are told later are due; *any_ns: when anything is. 0: nothing is. */
 static uint64_t due_of(struct mount_teller *teller, uint64_t *any_ns)
 {
     pthread_mutex_lock(&file_tell_lock);
@@ -244,7 +245,7 @@ static void *tell_on(void *argument)
     return NULL;
 }
 
-/* ---- those who ask it ---- */
+/* ---- asking the thread ---- */
 
 static void say_silent(struct mount *mount)
 {
@@ -266,7 +267,7 @@ static void kick(struct mount_teller *teller)
     sys_futex(&teller->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-/* Waits until all before `end` was told, a second at most. */
+/* Waits until all entries before `end` were told, a second at most. */
 static void await(struct mount *mount, uint32_t end, bool full)
 {
     struct mount_teller *teller = &mount->teller;
@@ -291,7 +292,7 @@ static void await(struct mount *mount, uint32_t end, bool full)
         say_silent(mount);
 }
 
-/* Is there the thread? Under `file_tell_lock`. */
+/* Is the thread there? Starts it, if it can. Under `file_tell_lock`. */
 static bool start(struct mount *mount)
 {
     struct mount_teller *teller = &mount->teller;
@@ -300,8 +301,8 @@ static bool start(struct mount *mount)
     return teller->started;
 }
 
-/* Enters what is to be told, and holds its file. False: there is no room, the thread is kept
- * waiting, or there is none. Under `file_tell_lock`. */
+/* Enters what is to be told, and holds its file. False: there is no room, the client is silent, or
+ * there is no thread. Under `file_tell_lock`. */
 static bool enter(struct mount *mount, const struct mount_told *told)
 {
     struct mount_teller *teller = &mount->teller;
@@ -443,7 +444,7 @@ void file_pages_drop_all(void)
 void file_pages_fork_child(void)
 {
     pthread_mutex_init(&file_tell_lock, NULL);
-    /* No user of what was to be told is counted any more: see table.c. */
+    /* No user of what was to be told is counted any more: see file_table_after_fork(). */
     for (unsigned i = 0; i < mounts_count(); i++)
         mounts_at(i)->teller = (struct mount_teller){.started = false};
 }

@@ -1,8 +1,8 @@
 /*
- * Stale handles. A server that exports a file system again may give all files new handles (another
- * export identifier, a takeover by another node); those that it gave before are then stale, as are
- * those of removed files. Handles are found again by name, from the export's root down, and used
- * only for what is proven to be the same file.
+ * Stale handles. A server that exports a file system again may give all files new handles: with
+ * another export identifier, or after a takeover by another node. The handles from before are then
+ * stale, as are those of removed files. Handles are found again by name, from the export's root
+ * down, and used only for a file that is proven to be the same.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -33,14 +33,14 @@ static bool links_of(const struct file_inode *inode, int fd, nlink_t *links)
     return true;
 }
 
-/* The path that it has now, below its mount. False: none is known; it may have been moved out of
- * it. */
+/* The path that the file has now, below its mount. False: none is known; it may have been moved out
+ * of the mount. */
 static bool path_now(const struct file_inode *inode, int fd, char path[PATH_MAX])
 {
     return fd >= 0 && mount_path_of(fd, path) && mounts_find(inode->device, path) == inode->mount;
 }
 
-/* By what the kernel says of a descriptor of it. -ESTALE: the kernel cannot tell. */
+/* Proves by what the kernel says of a descriptor. -ESTALE: the kernel cannot tell. */
 static int prove_by_kernel(struct file_inode *inode, const struct rpc_auth *auth, int fd,
                            struct nfs_fh *fh, struct nfs_attr *attr)
 {
@@ -55,7 +55,7 @@ static int prove_by_kernel(struct file_inode *inode, const struct rpc_auth *auth
     return result != 0 || attr->fileid == inode->inode ? result : -EXDEV;
 }
 
-/* By the change time that the server told last. */
+/* Proves by the change time that the server told last. */
 static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth, int fd,
                            struct nfs_fh *fh, struct nfs_attr *attr)
 {
@@ -69,7 +69,7 @@ static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth
     return mount_prove_unchanged(&claim, inode->inode, &known.ctime, fh, attr);
 }
 
-/* Under mount->contact. The handle that the file has now. */
+/* Finds the handle that the file has now. Under mount->contact. */
 static int find_again(struct file_inode *inode, const struct rpc_auth *auth, struct nfs_fh *fh,
                       struct nfs_attr *attr)
 {

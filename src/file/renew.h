@@ -1,4 +1,4 @@
-/* Stale handles, and other names of a file. */
+/* Stale handles, and a file as a call needs it: its handle, the client and the ledger's entry. */
 #ifndef FILE_RENEW_H
 #define FILE_RENEW_H
 
@@ -7,10 +7,10 @@
 
 /*
  * The handle that a call is made with. Around each call on the inode's handle:
- *   struct file_handle_use use = file_inode_use(inode);
- *   do
- *       result = nfs3_...(&client, use.fh, ...);
- *   while (result == -ESTALE && file_inode_renew(inode, auth, &use));
+ *    struct file_handle_use use = file_inode_use(inode);
+ *    do
+ *        result = nfs_...(&client, use.fh, ...);
+ *    while (result == -ESTALE && file_inode_renew(inode, auth, &use));
  */
 struct file_handle_use {
     const struct nfs_fh *fh; /* good as long as the inode is */
@@ -22,10 +22,12 @@ static inline struct file_handle_use file_inode_use(struct file_inode *inode)
 }
 
 /*
- * The server says that the handle is stale. True: by name, and by the proof that it still is the
- * same file, it has another one now; ask again. False, after a few times and where there is no
- * proof (said on the log): the file is not to be reached. Mounts again when the export's root is
- * stale too, for up to half a minute.
+ * The server says that the handle is stale.
+ * True: the file was found again by name, with the proof that it is the same file, and has another
+ * handle now. Make the call again.
+ * False, after a few times and where there is no proof (the log says so): the file cannot be
+ * reached.
+ * Mounts again when the export's root is stale too, for up to half a minute.
  */
 bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
                       struct file_handle_use *use);
@@ -40,7 +42,7 @@ static inline void file_attributes_convert(const struct nfs_attr *attr,
     attributes->ctime = (struct timespec){attr->ctime.sec, attr->ctime.nsec};
 }
 
-/* A file at its server, and as whom it is asked. */
+/* A file at its server, and as which user the server is asked. */
 struct file_target {
     struct mount *mount;
     struct nfs_client client;
@@ -55,15 +57,15 @@ static inline struct file_target file_target_of(struct file_inode *inode,
                                 file_inode_use(inode), &inode->entry};
 }
 
-/* After a call with to->use.fh: shall it be made again, with another handle? */
+/* After a call with to->use.fh: is it to be made again, with another handle? */
 static inline bool file_target_again(struct file_target *to, int result)
 {
     return result == -ESTALE && to->inode && file_inode_renew(to->inode, to->client.auth, &to->use);
 }
 
 /*
- * The handle of `entry` is stale for good: is the file gone, so that nobody misses what was written
- * to it? Else others may yet find it again. inode: NULL if this process has none.
+ * The handle of `entry` is stale for good. Is the file removed, so that nobody misses what was
+ * written to it? If not, others may yet find it again. inode: NULL if this process has none.
  */
 bool file_is_removed(struct mount *mount, const struct rpc_auth *auth,
                      const struct ledger_file *entry, const struct file_inode *inode);

@@ -21,7 +21,7 @@ pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct file_inode *inodes[INODE_BUCKETS]; /* under file_lock */
 static struct file_open *free_opens;             /* under file_lock */
-static _Atomic int table_top;                    /* no managed descriptor is above it */
+static _Atomic int table_top;                    /* no managed descriptor has a higher number */
 
 /* ---- inodes ---- */
 
@@ -31,7 +31,7 @@ static struct file_inode **bucket_of(dev_t device, ino_t number)
     return &inodes[hash >> 52];
 }
 
-/* The next inode with this number in a list. */
+/* The next inode with this number in the list, from this one on. */
 static struct file_inode *of_number(struct file_inode *inode, dev_t device, ino_t number)
 {
     while (inode && (inode->inode != number || inode->device != device))
@@ -113,7 +113,7 @@ struct file_inode *file_inode_make(const struct file_inode *like, const char *pa
     return known ? known : made;
 }
 
-/* Takes it out of the hash. Under file_lock. */
+/* Takes it out of the hash table. Under file_lock. */
 static void forget_locked(struct file_inode *inode)
 {
     struct file_inode **at = bucket_of(inode->device, inode->inode);
@@ -132,8 +132,8 @@ void file_inode_forget(struct file_inode *inode)
     pthread_mutex_unlock(&file_lock);
 }
 
-/* Must it be remembered after its last close? Yes, if descriptors that the kernel serves now
- * must still report a loss at their next fsync. */
+/* Must the inode be kept after its last close? Yes, if descriptors that the kernel serves now must
+ * still report a loss at their next fsync. */
 static bool owes_loss(struct file_inode *inode)
 {
     return atomic_load(&inode->demoted) && !inode->forgotten &&
@@ -181,8 +181,8 @@ void file_inode_release(struct file_inode *inode)
     }
 }
 
-/* The one behind `held`, which is in that bucket; the first if that is NULL. Counts a user of it.
- */
+/* The inode after `held`, which is in that bucket; the first of the bucket if that is NULL. Counts
+ * a user of it. */
 static struct file_inode *next_of_all(struct file_inode *held, unsigned *bucket)
 {
     pthread_mutex_lock(&file_lock);
@@ -385,8 +385,7 @@ static void inode_after_fork(struct file_inode *inode)
     inode->arrived_listed = false;
 }
 
-/* References and calls of the parent's threads are forgotten; what the table holds is what counts.
- */
+/* Forgets references and calls of the parent's threads: only what the table holds counts. */
 void file_table_after_fork(void)
 {
     int top = atomic_load(&table_top);
@@ -398,7 +397,7 @@ void file_table_after_fork(void)
         struct file_open *open = atomic_load(&file_table[fd]);
         if (!open)
             continue;
-        inode_after_fork(open->inode); /* it may be forgotten, and is in no bucket then */
+        inode_after_fork(open->inode); /* a forgotten one is in no bucket */
         atomic_store(&open->references, 0);
         file_flags_child(open);
     }

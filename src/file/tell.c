@@ -1,4 +1,4 @@
-/* What the kernel's client is asked, so that it learns what was written: see pages.h. */
+/* What the kernel's client is asked to do, so that it learns what was written: see pages.h. */
 #include <sys/sysmacros.h>
 
 #include "file/flags.h"
@@ -17,8 +17,9 @@ void file_tell_drop(int fd)
 /*
  * POSIX_FADV_DONTNEED leaves pages that somebody has mapped. Linux's client unmaps them when direct
  * I/O of a file begins after I/O through the cache (fs/nfs/io.c). So both begin here, and do
- * nothing: a write of no bytes has, and a read into no memory fails before anything is sent. It may
- * wait for who reads the file, so no lock is held then.
+ * nothing: await_readers() writes no bytes through the cache, and a direct read into no memory
+ * fails before anything is sent. It may wait for processes that read the file, so no lock is held
+ * then.
  */
 enum direct { DIRECT_NOT, DIRECT_WAS, DIRECT_SET };
 
@@ -38,7 +39,8 @@ static void clear_direct(int fd)
     sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
 }
 
-/* By its name valgrind is told that this is no error, and a test stops here. */
+/* A function of its own: valgrind is told by its name that this is no error, and a test stops here.
+ */
 __attribute__((noinline)) void file_tell_begin_direct(int fd)
 {
     sys_pread(fd, NULL, 1, 0);
@@ -58,13 +60,15 @@ static void unmap_pages(struct file_open *open, int fd)
     file_flags_unlock(open, shared);
 }
 
-/* By the thread: is it the caller's own descriptor still? Under `file_tell_lock`. */
+/* For the thread: is the descriptor still that of the caller, which waits? Under `file_tell_lock`.
+ */
 static bool is_awaited(const struct mount_teller *teller)
 {
     return (int32_t)(teller->given_up - teller->first) <= 0;
 }
 
-/* The descriptor may be another file's by now. */
+/* Clears it by whichever descriptor the open file has: the one it had may be another file's by now.
+ */
 static void clear_direct_of(const struct file_open *open)
 {
     pthread_mutex_lock(&file_lock);
@@ -76,7 +80,8 @@ static void clear_direct_of(const struct file_open *open)
     pthread_mutex_unlock(&file_lock);
 }
 
-/* The same by the thread. Who waits for it may give up, and close the descriptor. */
+/* As unmap_pages(), by the thread. The caller that waits for it may give up, and close the
+ * descriptor. */
 static void unmap_pages_of(const struct mount_teller *teller, const struct mount_told *told)
 {
     bool shared = file_flags_lock(told->open);
@@ -102,7 +107,7 @@ static void unmap_pages_of(const struct mount_teller *teller, const struct mount
 /*
  * POSIX_FADV_DONTNEED also leaves pages that are locked, as a READ of them is under way; its answer
  * may be from before the WRITE. A write of no bytes takes the inode's lock alone
- * (nfs_start_io_write()), so it waits for all who read; what comes after it does not wait.
+ * (nfs_start_io_write()), so it waits for all readers. What comes after it does not wait.
  */
 static void await_readers(int fd)
 {
@@ -138,7 +143,8 @@ bool file_tell_is_known(struct file_inode *inode, int fd, bool times)
                        seen.stx_mtime.tv_nsec == known.mtime.tv_nsec));
 }
 
-/* The number may be another file's by now, whose server may be away. */
+/* Is it still a descriptor of the inode? The number may be another file's by now, and that file's
+ * server may be away. */
 static bool is_descriptor_of(const struct file_inode *inode, int fd)
 {
     struct statx seen;

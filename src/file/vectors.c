@@ -1,4 +1,4 @@
-/* Memory of the application, as vectors. */
+/* The application's memory, as vectors. */
 #include "file/vectors.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ ssize_t file_total_length(const struct iovec *vectors, int count)
         return -EINVAL;
     size_t total = 0;
     for (int i = 0; i < count; i++) {
-        if (vectors[i].iov_len > (size_t)SSIZE_MAX - total) /* so much memory no process has */
+        if (vectors[i].iov_len > (size_t)SSIZE_MAX - total) /* no process has so much memory */
             return vectors[i].iov_len > SSIZE_MAX ? -EINVAL : -EFAULT;
         total += vectors[i].iov_len;
     }

@@ -1,6 +1,6 @@
 /*
- * Writes to the end of the file: O_APPEND and RWF_APPEND. Where the end is, and that nobody else
- * writes there, is the registry's business: see ledger_append_begin().
+ * Writes to the end of the file: O_APPEND and RWF_APPEND. The registry knows where the end is, and
+ * keeps others from writing there: see ledger_append_begin().
  */
 #include "io/append.h"
 #include "file/flags.h"
@@ -10,8 +10,7 @@
 #include "file/upper.h"
 #include "ledger/append.h"
 
-/* Takes the turn, at the end of the file. The write that is in the way may be in flight from
- * this thread. */
+/* Takes the turn to append. The write that is in the way may be in flight from this thread. */
 static int take_turn(struct file_open *open, struct ledger_append *turn)
 {
     struct file_inode *inode = open->inode;
@@ -30,7 +29,7 @@ static int take_turn(struct file_open *open, struct ledger_append *turn)
     }
 }
 
-/* In the turn. */
+/* Writes at the end; the caller has the turn. */
 static ssize_t write_there(struct file_open *open, const struct ledger_append *turn,
                            struct durable_piece *data, enum nfs_stable stable)
 {
@@ -69,6 +68,6 @@ ssize_t io_append(struct file_open *open, int fd, const struct iovec *vectors, i
     if (result > 0)
         io_written(open, fd, stable);
     result = file_finish_call(open, result);
-    /* The server may have carried it out: the kernel would append it once more. */
+    /* The server may have carried it out; then the kernel would append it once more. */
     return result == FILE_KERNEL && data.unsettled ? -EIO : result;
 }

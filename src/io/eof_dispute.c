@@ -1,10 +1,10 @@
 /*
- * Answers to READ that say two things of where the file ends: the data go on behind the size that
+ * Answers to READ that say two things of where the file ends: the data go on beyond the size that
  * comes with them, or are said to end before it.
  *
  * Mostly both were true, one after the other, as somebody changed the size meanwhile; or the server
- * has the attributes from a cache. It is read again until one of the two is confirmed. If none is,
- * data that are missing are an error, and data that are too many are none.
+ * has the attributes from a cache. The READ is repeated until one of the two is confirmed. If none
+ * ever is: missing data are an error, and data that are too many are left out.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 enum { TRIES = 8, SAY_EVERY_S = 60 };
 
-/* The size that the kernel knows: where this host exports the directory itself it is the truth. */
+/* The size that the kernel knows. It is the truth where this host exports the directory itself. */
 static bool kernel_size(const struct file_inode *inode, uint64_t *size)
 {
     struct statx seen;
@@ -44,7 +44,7 @@ static void say(const struct file_inode *inode, uint64_t end, uint64_t size)
                   server, inode->path, size, end);
 }
 
-/* Do both ends exist, one of them in what was asked later? */
+/* Does a size that was asked for later confirm one of the two ends? */
 static bool is_confirmed(uint64_t end, uint64_t told, uint64_t size)
 {
     return end < told ? size <= end : size >= end;
@@ -58,8 +58,8 @@ bool io_eof_dispute_decide(struct file_open *open, uint64_t offset,
     uint64_t end = offset + transfer->length, told = transfer->attr.attr.size, known = 0;
     *result = (ssize_t)transfer->length;
     if (end == told || (end < told && !transfer->eof))
-        return true; /* the last part has one, and reaches farther */
-    /* It has grown to what it was told to be before, and goes on. */
+        return true; /* the last part has an end, and reaches farther */
+    /* The file has grown to the size that was told before, and goes on. */
     if (end < told && ends->tries > 0 && end >= ends->told)
         return true;
     if (kernel_size(open->inode, &known) && is_confirmed(end, told, known))

@@ -1,4 +1,4 @@
-/* Reading. */
+/* Reading: what is dirty, and else from the server. */
 #include "durable/commit.h"
 #include "durable/flush.h"
 #include "file/attributes.h"
@@ -20,11 +20,11 @@
 
 enum {
     READ_AGAIN_MOST = 2,
-    READ_WHOLE_MOST = 1 << 20 /* bytes of a read that is not to be half of a write */
+    READ_WHOLE_MOST = 1 << 20 /* bytes of a read that is not to see half of a write */
 };
 
-/* Might the server lack what it has acknowledged? It may have restarted before the answer, or what
- * it lost may have been written again, or cut off, since the question. */
+/* Might the answer lack what the server has acknowledged? The server may have restarted before the
+ * answer. Or what it lost may have been written again, or cut off, since the question. */
 static bool may_lack(struct file_inode *inode, const struct ledger_stamp *stamp,
                      const struct nfs_transfer *transfer)
 {
@@ -58,18 +58,17 @@ struct reading {
     const struct iovec *vectors;
     int count;
     uint64_t offset;
-    size_t length, certain; /* bytes that the file has of it, as far as its size is known */
+    size_t length, certain; /* bytes of it that the file has, as far as its size is known */
     bool buffered;          /* as through the page cache */
-    bool flushed;           /* all of the file, as it ended too early */
-    unsigned mixed;         /* times that it was, and was read again */
-    unsigned waived;        /* of the last answer: see io_answer_judge() */
+    bool flushed;           /* all of the file was flushed, as an answer ended too early */
+    unsigned mixed;         /* how often the answer was mixed, and it was read again */
+    unsigned waived;        /* for the next answer: see io_answer_judge() */
     struct io_eof_dispute ends;
     struct ledger_stamp *stamp;
     struct nfs_transfer *transfer;
 };
 
-/* What was written and is not sent yet. False: the server has the bytes. *result: bytes or -errno.
- */
+/* Reads dirty bytes, or sends them. False: the server has the bytes. *result: bytes or -errno. */
 static bool read_dirty(struct reading *r, ssize_t *result)
 {
     struct file_inode *inode = r->open->inode;
@@ -81,7 +80,7 @@ static bool read_dirty(struct reading *r, ssize_t *result)
         ledger_dirty_read(&inode->entry, r->offset, r->length, NULL, &done);
     bool fits = found == LEDGER_DIRTY_ALL && done <= READ_WHOLE_MOST;
     uint8_t *memory = fits ? sys_alloc(done) : NULL;
-    /* As much as still is dirty, in one step. */
+    /* Copies as much as is still dirty, in one step. */
     bool all = memory &&
                ledger_dirty_read(&inode->entry, r->offset, done, memory, &done) == LEDGER_DIRTY_ALL;
     if (all && file_give(r->vectors, 0, memory, done) == 0)
@@ -94,25 +93,26 @@ static bool read_dirty(struct reading *r, ssize_t *result)
     return all || *result != 0;
 }
 
-/* Takes the stamp, and gives what is dirty. True: that is the answer. */
+/* Takes the stamp, and gives out what is dirty. True: that is the answer. */
 static bool begin(struct reading *r, ssize_t *result)
 {
     struct ledger_file *entry = &r->open->inode->entry;
     uint64_t offset = r->offset;
-    /* The server may carry out a READ while it carries out a WRITE that this host sent meanwhile,
-     * and give some bytes from before it and some from after it. Then it is asked again, which the
-     * next write may spoil as well: a few times. Of a longer read, and of what is not read as
-     * through the page cache, nobody expects it. */
+    /* The server may carry out a READ together with a WRITE that this host sent meanwhile. Then
+     * some bytes of the answer are from before the WRITE, and some from after it. So it is asked
+     * again; the next write may spoil that as well, so this is done a few times. Nobody expects it
+     * of a longer read, or of one with O_DIRECT. */
     bool whole = r->buffered && r->length <= READ_WHOLE_MOST && r->mixed < READ_AGAIN_MOST;
     ledger_stamp_take(entry, offset, whole ? offset + r->length : offset, r->stamp);
-    bool dirty = ledger_file_dirty(entry) > 0 && !sys_test_unsafe(SYS_TEST_DIRTY); /* after that */
+    /* After the stamp. */
+    bool dirty = ledger_file_dirty(entry) > 0 && !sys_test_unsafe(SYS_TEST_DIRTY);
     r->waived = whole ? 0 : IO_ANSWER_MIXED;
     if (!dirty || r->flushed) /* once: others may write on and on */
         r->waived |= IO_ANSWER_CUT;
     return dirty && read_dirty(r, result);
 }
 
-/* Asks the server. 0; -errno: there is nothing. */
+/* Asks the server. 0: there is an answer, or the file has no bytes there; else -errno. */
 static int ask(struct reading *r)
 {
     struct file_inode *inode = r->open->inode;
@@ -127,7 +127,7 @@ static int ask(struct reading *r)
     return result == -ESTALE || r->transfer->length == 0 ? result : 0;
 }
 
-/* Does what the verdict asks for. False: it is to be read again. *result: bytes, or -errno. */
+/* Does what the verdict asks for. False: read again. *result: bytes, or -errno. */
 static bool settle(struct reading *r, ssize_t *result)
 {
     struct file_inode *inode = r->open->inode;
@@ -162,7 +162,7 @@ static bool settle(struct reading *r, ssize_t *result)
         io_told(inode, r->stamp, transfer->sent_ns, r->offset, transfer);
         io_note_end(r->open, r->stamp, transfer->sent_ns, r->offset, transfer);
     }
-    if (transfer->length != r->certain) /* the next read shall know better */
+    if (transfer->length != r->certain) /* so that the next read knows better */
         file_inode_attributes(inode, r->open->auth, &attributes);
     *result = (ssize_t)transfer->length;
     return !transfer->two_ends ||

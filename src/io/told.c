@@ -16,7 +16,7 @@ void io_told(struct file_inode *inode, const struct ledger_stamp *stamp, uint64_
     file_attributes_convert(&transfer->attr.attr, &attributes);
     ledger_cache_told(&inode->entry, epoch, &attributes, asked_ns);
     ledger_file_saw(&inode->entry, epoch, &attributes, asked_ns);
-    /* Who reads the end, or reads first after a lock, asks for the attributes next. */
+    /* A program that reads the end, or reads first after a lock, asks for the attributes next. */
     if ((transfer->eof && offset + transfer->length == attributes.size) ||
         (ledger_file_attributes(&inode->entry, &known, &verified_ns) &&
          verified_ns < atomic_load_explicit(&inode->opened_ns, memory_order_relaxed)))

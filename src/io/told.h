@@ -4,13 +4,14 @@
 
 #include "file/inode.h"
 
-/* After a READ that was sent at `asked_ns`: what came with the answer tells whether others changed
- * the file since the stamp was taken. */
+/* After a READ that was sent at `asked_ns`: notes the attributes that came with the answer. They
+ * tell whether others changed the file since the stamp was taken. */
 void io_told(struct file_inode *inode, const struct ledger_stamp *stamp, uint64_t asked_ns,
              uint64_t offset, const struct nfs_transfer *transfer);
 
-/* The answer of a READ may also tell where the file ends: then that is known, until somebody of
- * this host changes or opens the file, and as long as bytes that were fetched may be given out. */
+/* The answer to a READ may also tell where the file ends. That is noted, and holds until a process
+ * of this host changes or opens the file. It holds no longer than bytes that were read ahead may be
+ * given out. */
 void io_note_end(struct file_open *open, const struct ledger_stamp *stamp, uint64_t asked_ns,
                  uint64_t offset, const struct nfs_transfer *transfer);
 

@@ -1,4 +1,4 @@
-/* Writing. */
+/* Writing: in pieces, each left behind or sent. */
 #include "durable/sync.h"
 #include "durable/early.h"
 #include "file/flags.h"
@@ -20,14 +20,14 @@
 #include "stats/count.h"
 #include "sys/sys.h"
 
-/* A piece is at most so long, and has at most RPC_VECTORS_MAX vectors. One that appends is one
- * WRITE: when it fails nothing behind it was written. */
+/* The greatest length of a piece, which has at most RPC_VECTORS_MAX vectors. A piece that appends
+ * is one WRITE: when it fails nothing behind it was written. */
 static size_t longest_piece(const struct file_open *open, bool appends)
 {
     return appends ? durable_longest_write(open->inode->mount) : LEDGER_WRITE_MAX;
 }
 
-/* The piece of `all` that begins at `from`, `length` bytes at most. */
+/* Cuts the piece of `all` that begins at `from`, `length` bytes at most. */
 static void piece_cut(struct durable_piece *piece, struct iovec own[RPC_VECTORS_MAX],
                       const struct durable_piece *all, size_t from, size_t length)
 {
@@ -72,7 +72,7 @@ ssize_t io_write_end(struct file_open *open, struct durable_write *write, int re
     return result != 0 ? result : (ssize_t)write->announced.length;
 }
 
-/* Now that no other process of the host writes there: is it behind the end of the file? 1, 0 or
+/* Is it beyond the end of the file, now that no other process of the host writes there? 1, 0 or
  * -errno. */
 static int is_beyond_end(struct file_open *open, uint64_t offset)
 {
@@ -111,7 +111,7 @@ static ssize_t write_now(struct file_open *open, struct durable_piece *piece, ui
     return io_write_end(open, &write, result, &ending);
 }
 
-/* The same, if it may not be left behind. */
+/* Writes one piece: leaves it behind if it may be left, else as write_now(). */
 static ssize_t write_piece(struct file_open *open, struct durable_piece *piece, uint64_t offset,
                            enum nfs_stable stable)
 {
@@ -139,7 +139,7 @@ __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
         piece_cut(&piece, own, all, done, length - done < most ? length - done : most);
         ssize_t written = write_piece(open, &piece, offset + done, stable);
         if (written < 0 && piece.taken > 0 && done + piece.taken < length) {
-            length = done + piece.taken; /* for which it has room: once more, to be sure of it */
+            length = done + piece.taken; /* the server has room for this: once more, to be sure */
             continue;
         }
         all->unsettled = piece.unsettled;
@@ -212,7 +212,7 @@ ssize_t io_pwritev(struct file_open *open, int fd, const struct iovec *vectors, 
     if (file_appends(open, fd, flags)) {
         ssize_t whole = file_total_length(vectors, count);
         if (whole > 0 && offset > INT64_MAX - whole && open->access != O_RDONLY)
-            return -EINVAL; /* though that is not where it writes */
+            return -EINVAL; /* as the kernel does, though it does not write there */
         return io_append(open, fd, vectors, count, flags, false);
     }
     ssize_t length = io_write_check(open, vectors, count, offset, flags, &stable);

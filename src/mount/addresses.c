@@ -18,7 +18,7 @@ enum { FORK_WAITS_MS = 100 };
 
 /* ---- which addresses ---- */
 
-/* The place of an address among them; `count`: it is not. */
+/* The place of an address in the list; `count`: it is not there. */
 static size_t place_of(const struct conf_addresses *found, const struct sockaddr_storage *peer)
 {
     size_t at = 0;
@@ -27,7 +27,7 @@ static size_t place_of(const struct conf_addresses *found, const struct sockaddr
     return at;
 }
 
-/* The first one becomes this, which need not be among them. */
+/* Makes this address the first of the list. It need not be in it. */
 static void put_first(struct conf_addresses *found, const struct sockaddr_storage *peer)
 {
     size_t at = place_of(found, peer);
@@ -97,7 +97,7 @@ static int remember(struct mount_server *server, const struct conf_path *path,
     return 0;
 }
 
-/* As conf_path_addresses(), the one to be tried first at the head. `data`: see
+/* As conf_path_addresses(), with the address that is to be tried first at the head. `data`: see
  * mount_addresses_find(). */
 static int look_up(struct mount_server *server, const struct conf_path *path, bool data,
                    struct conf_addresses *found, struct conf_diagnostics *d)
@@ -112,7 +112,8 @@ static int look_up(struct mount_server *server, const struct conf_path *path, bo
     bool used = where_it_is(server, path, &peer);
     if ((!used && !mount_fact_of_address(server->conf, path, &peer)) || !fits(found, &peer))
         return result;
-    /* Where others found it may be a copy by now; the resolver knows better, if it answers. */
+    /* A copy may be by now where others found the server. The resolver knows better, if it answers.
+     */
     if (result == 0 && !used && !data && place_of(found, &peer) == found->count)
         return 0;
     put_first(found, &peer);
@@ -132,7 +133,8 @@ void mount_address_is(const struct conf_server *conf, const struct conf_path *pa
 
 _Static_assert(CONF_PATHS_MAX <= NET_PATHS_MAX && CONF_PATHS_MAX <= 32, "one bit each in blamed");
 
-/* Says what is wrong with a path once, with its place, though each mount of the server asks. */
+/* Says what is wrong with a path, and where in the nfstab; once, though each mount of the server
+ * asks. */
 __attribute__((format(printf, 4, 5))) static void
 blame(struct mount_server *server, size_t index, struct conf_position at, const char *format, ...)
 {
@@ -218,12 +220,12 @@ struct name {
     struct name *next;
     const struct conf_path *path;
     struct conf_addresses found;
-    uint64_t asked_ns; /* when that was over; 0: it never was */
-    bool asking;       /* a thread does */
+    uint64_t asked_ns; /* when the resolver was last asked; 0: never */
+    bool asking;       /* a thread asks now */
     unsigned turn, told;
 };
 
-static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER; /* guards them; held briefly */
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER; /* guards `names`; held briefly */
 static struct name *names;
 
 static void *ask(void *argument)
@@ -241,7 +243,7 @@ static void *ask(void *argument)
     return NULL;
 }
 
-/* Under the lock. NULL: no memory. */
+/* Under names_lock. NULL: no memory. */
 static struct name *name_of(const struct conf_path *path)
 {
     struct name *name = names;
@@ -271,8 +273,8 @@ bool mount_address_next(const struct conf_server *conf, const struct conf_path *
     pthread_mutex_lock(&names_lock);
     struct name *name = name_of(path);
     bool ask_now = name && is_due(name) && !sys_critical_in_handler();
-    /* Others may have found it meanwhile. That is asked every second time, as it may be over, too.
-     */
+    /* Others may have found it meanwhile. Their address is taken every second time only, as it may
+     * be old, too. */
     bool other = told && name && name->told++ % 2 == 0 && !conf_address_equal(&elsewhere, peer);
     for (size_t i = 0; name && i < name->found.count && !other; i++) {
         elsewhere = name->found.peers[name->turn++ % name->found.count];
@@ -292,7 +294,7 @@ bool mount_address_next(const struct conf_server *conf, const struct conf_path *
     return other;
 }
 
-/* Under the lock. */
+/* Under names_lock. */
 static bool is_any_asked(void)
 {
     struct name *name = names;

@@ -57,7 +57,7 @@ static void enter_statistics(struct mount *mount)
 }
 
 /* I/O through the server alone does not see what the clients of layouts wrote. `told`: the server
- * says that it has some; else the kernel may have, though we speak another version. */
+ * says that it has layouts. Else the kernel may have some, though we speak another version. */
 static bool has_layouts(const struct mount *mount, bool told)
 {
     char type[REACH_LAYOUT_BYTES];
@@ -69,7 +69,7 @@ static bool has_layouts(const struct mount *mount, bool told)
     return true;
 }
 
-/* FSINFO, and the proof of the root, unless it is proven. Sets `why` when it fails. */
+/* FSINFO, and the proof of the root, unless it is proven. Sets `why` on failure. */
 static int ask_root(struct mount *mount, const struct rpc_auth *auth, bool known,
                     struct mount_root_fact *fact, struct mount_root_found *root)
 {
@@ -111,14 +111,13 @@ static int ask_root(struct mount *mount, const struct rpc_auth *auth, bool known
 bool mount_is_other_version(const struct mount *mount, const struct ledger_file *file)
 {
     uint64_t differs = file->key.server ^ mount->plain_key;
-    /* Each version may name the export in its own way: so the device tells, too. */
+    /* Each version may name the export in its own way, so the device counts, too. */
     return file->key.server == mount->other_key ||
            (file->key.device == mount->device && !(file->key.server & LEDGER_APART) &&
             differs & LEDGER_SECOND && !(differs & LEDGER_ADDRESS));
 }
 
-/* What an older time with the fence left in the registry is not for this one: nobody may send it
- * any more. */
+/* Drops what an earlier term of the fence left in the registry: nobody may send it any more. */
 static void drop_former(const struct mount *mount)
 {
     uint32_t cursor = 0;
@@ -138,7 +137,7 @@ static void drop_former(const struct mount *mount)
     }
 }
 
-/* Does the host have the fence of the mount? 0 or -errno. */
+/* Does the host hold the fence of the mount? 0, also if there is none, or -errno. */
 static int hold_fence(struct mount *mount)
 {
     const struct mount_server *server = mount->server;
@@ -169,12 +168,12 @@ bool mount_is_abroad(const struct mount *mount)
     return net && net_server_look_abroad(net);
 }
 
-/* Sets `why` when it fails. */
+/* The first contact itself. Sets `why` on failure. */
 static int contact(struct mount *mount)
 {
     int result = mount_registry_open();
     mount->why = reach_why_run(result);
-    /* The same address may be another server's here. */
+    /* In another network namespace the address may be another server's. */
     if (result == 0 && !sys_network_is_home()) {
         mount->why = REACH_ABROAD;
         result = -ENONET;
@@ -208,7 +207,8 @@ static int contact(struct mount *mount)
     mount_set_root(mount, &root.fh, &root.attr, root.asked_ns);
     mount->read_max = nfs_transfer_size(fact.rtmax, mount_tunables.rsize);
     mount->write_max = nfs_transfer_size(fact.wtmax, mount_tunables.wsize);
-    /* A server that tells none, or one that no file can have, is taken as the kernel takes it. */
+    /* A server may tell no limit, or one that no file can reach: it is taken as the kernel takes
+     * it. */
     mount->size_max =
         fact.maxfilesize && fact.maxfilesize <= INT64_MAX ? fact.maxfilesize : INT64_MAX;
     fact.mntport = mount->server->mntport;

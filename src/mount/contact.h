@@ -5,8 +5,8 @@
 #include "ledger/file.h"
 #include "mount/mount.h"
 
-/* What each mount is given to when its first contact succeeded, under `contact`. Before
- * mounts_load(). */
+/* Sets the function that is called with each mount after its first contact succeeded, under
+ * `contact`. To be called before mounts_load(). */
 void mounts_when_ready(void (*function)(struct mount *mount, const struct rpc_auth *auth));
 
 /*
@@ -16,16 +16,17 @@ void mounts_when_ready(void (*function)(struct mount *mount, const struct rpc_au
 int mount_contact(struct mount *mount, const char **reason);
 
 /*
- * Must an open of a file of the mount fail? So it must if the mount has a fence, and this host does
- * not have that, or could not be served yet: the kernel's client knows of no fence.
+ * Must an open of a file of the mount fail? Yes, if the mount has a fence and this host does not
+ * hold it, or the mount is not ready: the kernel's client knows of no fence.
  */
 bool mount_is_shut(struct mount *mount);
 
-/* Is it ready, and this thread in another network namespace than its connections were, with none
- * left? Nothing can be asked of its server then: see net_server_is_abroad(). */
+/* Is this thread in another network namespace than the one where the mount's connections were made,
+ * and is none of them left? Then nothing can be asked of its server: see net_server_is_abroad(). */
 bool mount_is_abroad(const struct mount *mount);
 
-/* Was this file of the registry written by who asks for the mount's export in the other version? */
+/* Was this file of the registry written by a process that asks for the mount's export in the other
+ * version of NFS? */
 bool mount_is_other_version(const struct mount *mount, const struct ledger_file *file);
 
 #endif

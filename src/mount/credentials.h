@@ -7,13 +7,13 @@
 
 /* The credential of this user and these groups: immutable, kept for ever. NULL: no memory. */
 const struct rpc_auth *mount_credentials_of(const struct ledger_user *user);
-/* The number of a credential, got from mount_auth_now(), for all processes of the registry; 0:
- * there is no room. A load, but at first. */
+/* The number by which all processes of the registry know a credential that mount_auth_now() gave.
+ * 0: there is no room. One load, but for the first call. */
 uint32_t mount_auth_user(const struct rpc_auth *auth);
-/* The process goes over to another registry, where they have other numbers. */
+/* The process goes over to another registry, where credentials have other numbers. */
 void mount_auth_move(void);
 
-/* Learns the name of this host, for all credentials; once. */
+/* Learns the name of this host, which all credentials carry. To be called once. */
 void mount_auth_start(void);
 /* The credential of the calling thread at this moment: immutable, kept for ever. NULL: no memory.
  */

@@ -14,13 +14,14 @@
 
 enum kind { ROOT = 1, DIRECTORY, OF_FILE, ADDRESS };
 
-/* Of keys and values: another one when either changes, as processes of two versions may meet. */
+/* The version of keys and values: another one when either changes, as processes of two versions of
+ * the library may meet. */
 enum { VERSION = 3 };
 
 /* ---- keys ---- */
 
 struct key {
-    size_t size; /* more than there is room for: it is no key */
+    size_t size; /* more than there is room for: not a key */
     uint8_t bytes[RUN_FACT_KEY];
 };
 
@@ -80,7 +81,7 @@ static void put(const struct key *key, const void *value, size_t size)
         run_fact_put(key->bytes, key->size, value, size);
 }
 
-/* All bytes of it are kept. */
+/* A copy with all bytes set, as all bytes are kept. */
 static struct nfs_fh whole(const struct nfs_fh *fh)
 {
     struct nfs_fh all;
@@ -147,7 +148,7 @@ void mount_fact_root_forget(const struct mount *mount)
 
 /* ---- addresses ---- */
 
-/* A name may lead to another address in another network namespace, with a resolver of its own. */
+/* In another network namespace, with a resolver of its own, a name may lead to another address. */
 static void address_key(struct key *key, const struct conf_server *conf,
                         const struct conf_path *path)
 {
@@ -230,7 +231,7 @@ void mount_fact_directory_is(struct mount *mount, const struct rpc_auth *auth, c
 
 /* ---- files ---- */
 
-/* By what the kernel tells inodes apart that have the same number one after the other. False: it
+/* Adds what tells apart inodes that have the same number one after the other. False: the kernel
  * does not say. */
 static bool add_inode(struct key *key, int fd, const struct statx *seen)
 {

@@ -9,7 +9,7 @@
 #include "sys/hash.h"
 #include "sys/proc.h"
 
-/* "self/fd/NUMBER". At each open: snprintf() takes ten times as long. */
+/* Makes "self/fd/NUMBER". Each open calls this, and snprintf() takes ten times as long. */
 static void name_link(int fd, char link[32])
 {
     static const char before[] = "self/fd/";
@@ -32,8 +32,8 @@ bool mount_path_of(int fd, char path[PATH_MAX])
     if (length <= 0)
         return false;
     path[length] = '\0';
-    /* The kernel says so of what lies outside of the root directory, below which chroot() put
-     * the process. */
+    /* The kernel's mark of a path outside of the root directory that chroot() set for this process.
+     */
     static const char outside[] = "(unreachable)/";
     return path[0] == '/' || strncmp(path, outside, sizeof(outside) - 1) == 0;
 }

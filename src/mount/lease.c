@@ -1,7 +1,7 @@
 /*
- * Leases: a server forgets the session of a process that says nothing for the time of its lease. A
- * thread for each server says something while its session is idle, so that one which does not
- * answer costs the others nothing. It is begun when the first session is made, so not where only
+ * Leases: a server forgets the session of a process that is silent for the time of its lease. So a
+ * thread for each server speaks while its session is idle; one for each, so that a server which
+ * does not answer costs the others nothing. It starts with the first session, so not where only
  * NFSv3 is spoken.
  */
 
@@ -15,7 +15,8 @@
 
 enum { LONGEST_MS = 30000, SHORTEST_MS = 100 };
 
-/* Renews it if it is due, by any of its mounts. Until it is next: milliseconds. */
+/* Renews the lease if that is due, by any of the server's mounts. Returns in how many milliseconds
+ * it is due next. */
 static int renew_once(const struct mount_server *server)
 {
     int next_ms = LONGEST_MS;
@@ -27,7 +28,7 @@ static int renew_once(const struct mount_server *server)
         struct nfs_client client = mount_client(mount, auth);
         if (atomic_load(&mount->state) != MOUNT_READY)
             client.server = NULL;
-        client.timeout_ms = 0; /* one that is given up would cost the session a slot */
+        client.timeout_ms = 0; /* a call that is given up would cost the session a slot */
         int due_ms = auth ? server->version->session_renew(&client) : next_ms;
         next_ms = due_ms < next_ms ? due_ms : next_ms;
     }

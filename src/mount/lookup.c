@@ -44,7 +44,7 @@ static void directory_remember(struct mount *mount, const char *path, size_t len
     pthread_mutex_unlock(&mount->lock);
 }
 
-/* By this process or, lately, by another. */
+/* Is the handle known, to this process or from another? */
 static bool directory_found(struct mount *mount, const struct rpc_auth *auth, const char *path,
                             size_t length, struct nfs_fh *fh)
 {
@@ -73,7 +73,7 @@ int mount_lookup(struct mount *mount, const struct rpc_auth *auth, const char *p
     struct nfs_fh directory = mount_root(mount);
     const char *at = relative;
 
-    /* The deepest directory on the way that is known. */
+    /* Begins at the deepest directory on the way that is known. */
     for (const char *slash = strrchr(relative, '/'); slash && !fresh;
          slash = memrchr(relative, '/', (size_t)(slash - relative))) {
         if (directory_found(mount, auth, relative, (size_t)(slash - relative), &directory)) {

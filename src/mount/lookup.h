@@ -5,8 +5,8 @@
 #include "mount/mount.h"
 
 /*
- * Finds the handle of the file with this absolute path below the mount. Directory handles come from
- * the cache unless `fresh`. 0 or -errno.
+ * Finds the handle of the file with this absolute path below the mount. Takes directory handles
+ * from the cache unless `fresh`. 0 or -errno.
  */
 int mount_lookup(struct mount *mount, const struct rpc_auth *auth, const char *path, bool fresh,
                  struct nfs_fh *fh, struct nfs_post_attr *attr);

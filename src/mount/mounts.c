@@ -15,8 +15,8 @@ enum { SAY_EVERY_S = 60 };
 struct conf_tunables mount_tunables;
 
 static struct mount *mounts[MOUNTS_MAX];
-static _Atomic unsigned mount_count;                        /* the last come later: see watch.c */
-static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; /* held while one is added; briefly */
+static _Atomic unsigned mount_count;                        /* may grow later: see watch.c */
+static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; /* held briefly, while one is added */
 
 bool mounts_add(struct mount *mount)
 {
@@ -103,7 +103,6 @@ bool mount_may_say(const struct mount *mount, const char *what, int result)
     return run_may_say(subject, SAY_EVERY_S);
 }
 
-/* The mount's place in the file system, as /proc/self/fd will name files below it. */
 int mount_learn_path(struct mount *mount, int fd)
 {
     char link[32];
@@ -118,7 +117,7 @@ int mount_learn_path(struct mount *mount, int fd)
 
 void mount_root_prepare(int *held)
 {
-    unsigned count = mounts_count(); /* what comes now is found in the new root */
+    unsigned count = mounts_count(); /* a mount that is added now is found below the new root */
     for (unsigned i = 0; i < MOUNTS_MAX; i++)
         held[i] = i < count ? sys_open(mounts[i]->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0) : -1;
 }

@@ -22,15 +22,15 @@
 #include "sys/sys.h"
 
 enum {
-    MOUNTING_MS = 10000, /* for mounting, over all paths together */
+    MOUNTING_MS = 10000, /* for all paths together */
     BRIEFLY_MS = 500,    /* for the first attempt at each of several addresses */
-    RESETS_MAX = 5,      /* attempts more when the connection is reset, after */
+    RESETS_MAX = 5,      /* further attempts when the connection is reset, after a pause */
     PAUSE_MS = 20
 };
 
 /* ---- mounting ---- */
 
-/* At least 1. */
+/* Milliseconds until then; at least 1. */
 static int ms_until(uint64_t deadline_ns)
 {
     uint64_t now = sys_now_ns();
@@ -55,7 +55,7 @@ static int find_ports(struct mount_server *server, struct mount3_target *target,
 }
 
 /* Is the directory with this root handle the one at the mount point? -ESTALE: the server does not
- * know it, or as another. What cannot be decided here is left unproven. */
+ * know the handle, or as another directory. What cannot be decided here is left unproven. */
 static int look_for_root(const struct nfs_client *client, struct mount *mount,
                          struct mount_root_found *root)
 {
@@ -75,7 +75,7 @@ static int look_for_root(const struct nfs_client *client, struct mount *mount,
 }
 
 /* Does one path of the server lead to the directory with this root handle? On success *address has
- * the NFS port. -ESTALE: the server does not know it, or as another. */
+ * the NFS port. -ESTALE: the server does not know the handle, or as another directory. */
 static int ask_over(struct mount *mount, struct net_address *address, int timeout_ms,
                     struct mount_root_found *root)
 {
@@ -94,7 +94,7 @@ static int ask_over(struct mount *mount, struct net_address *address, int timeou
     return result;
 }
 
-/* As mount_over(), where the server itself tells the root handle. */
+/* As mount_over(), for NFSv4.1: the server itself tells the root handle. */
 static int walk_over(struct mount *mount, struct net_address *address, int timeout_ms,
                      struct mount_root_found *root, enum reach_service *service)
 {
@@ -119,8 +119,8 @@ static int walk_over(struct mount *mount, struct net_address *address, int timeo
     return result;
 }
 
-/* Asks one path of the server for the root handle, or about it if it has a length; on success
- * *address has the NFS port. *service: who was asked last. */
+/* Asks one path of the server for the root handle, or about the handle, if root->fh has a length.
+ * On success *address has the NFS port. *service: what was asked last. */
 static int mount_over(struct mount *mount, struct net_address *address, int timeout_ms,
                       struct mount_root_found *root, enum reach_service *service)
 {
@@ -147,7 +147,7 @@ static int mount_over(struct mount *mount, struct net_address *address, int time
     return result;
 }
 
-/* The server as src/net sees it: the path that was mounted over first, then all others. */
+/* Makes the server as src/net sees it: the path that was mounted over first, then all others. */
 static int make_server(struct mount_server *server, unsigned stats_id, size_t mounted,
                        const struct mount_addresses *addresses)
 {
@@ -206,14 +206,14 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
 
 /* Mounting over the paths of a server. */
 struct attempt {
-    size_t order[CONF_PATHS_MAX]; /* the paths that can be used, as they are tried */
+    size_t order[CONF_PATHS_MAX]; /* the usable paths, in the order of attempts */
     size_t count;
-    int results[CONF_PATHS_MAX]; /* what became of each, by its place in the nfstab, */
-    enum reach_service services[CONF_PATHS_MAX]; /* and who said so */
+    int results[CONF_PATHS_MAX]; /* what came of each, by its place in the nfstab, */
+    enum reach_service services[CONF_PATHS_MAX]; /* and which service said so */
     size_t mounted;                              /* result: the one that gave the root handle */
 };
 
-/* Those that are offline come last. */
+/* Paths that are offline come last. */
 static void attempt_begin(struct attempt *attempt, const struct mount_server *server,
                           const struct mount_addresses *addresses)
 {
@@ -229,8 +229,8 @@ static void attempt_begin(struct attempt *attempt, const struct mount_server *se
     }
 }
 
-/* Over one path, at each address of its name in turn, for so long at most. Of what the addresses
- * say the result is what makes a difference: -ESTALE, else -ETIMEDOUT. */
+/* Mounts over one path, at each address of its name in turn, each for `longest_ms` at most. Of
+ * several failures the result is the one that matters: -ESTALE, else -ETIMEDOUT, else the first. */
 static int try_path(struct mount *mount, struct mount_addresses *addresses, size_t path,
                     int longest_ms, struct attempt *attempt, struct mount_root_found *root)
 {
@@ -241,7 +241,7 @@ static int try_path(struct mount *mount, struct mount_addresses *addresses, size
     for (size_t i = 0; i < found->count; i++) {
         address->peer = found->peers[i];
         result = mount_over(mount, address, longest_ms, root, service);
-        /* So does a server that restarts, and then answers. */
+        /* A server that restarts resets connections, and then answers. */
         for (int again = 0; result == -ECONNRESET && again < RESETS_MAX; again++) {
             sys_nanosleep_ms(PAUSE_MS);
             result = mount_over(mount, address, longest_ms, root, service);
@@ -256,8 +256,8 @@ static int try_path(struct mount *mount, struct mount_addresses *addresses, size
 }
 
 /*
- * Tries one path after the other; first all of them, and all addresses of each, for a short time
- * only. One that works answers at once then, and need not wait until dead ones are given up.
+ * Tries one path after the other: first all of them, and all addresses of each, for a short time
+ * only. So a path that works answers at once, and need not wait until dead ones are given up.
  */
 static int try_paths(struct mount *mount, struct mount_addresses *addresses,
                      struct attempt *attempt, struct mount_root_found *root)
@@ -289,7 +289,7 @@ static int try_paths(struct mount *mount, struct mount_addresses *addresses,
     return attempt->results[last];
 }
 
-/* Says which paths failed. `result`: what came of all. */
+/* Says on the log which paths failed. `result`: what came of all. */
 static void say_failures(const struct mount *mount, const struct attempt *attempt, int result)
 {
     const struct conf_server *conf = mount->server->conf;
@@ -309,8 +309,8 @@ static void say_failures(const struct mount *mount, const struct attempt *attemp
     }
 }
 
-/* By the handle that the kernel tells, or that another process has found. -ESTALE: there is none,
- * or it is not good any more. */
+/* Mounts by the handle that the kernel tells, or that another process has found. -ESTALE: there is
+ * none, or it is not good any more. */
 static int mount_by_handle(struct mount *mount, const struct mount_root_fact *fact,
                            struct mount_addresses *addresses, struct attempt *attempt,
                            struct mount_root_found *root)
@@ -331,15 +331,15 @@ static int mount_by_handle(struct mount *mount, const struct mount_root_fact *fa
         result = try_paths(mount, addresses, attempt, root);
         if (result != 0)
             mount_fact_root_forget(mount);
-        /* The server may have moved to another port, for one. */
+        /* The server may have moved to another port, for one: so the caller asks for the handle. */
         if (result != 0 && result != -ETIMEDOUT)
             result = -ESTALE;
     }
     return result;
 }
 
-/* What is not committed would be sent to another address as well, of what may be a copy: who comes
- * anew looks for the server where it was. */
+/* Is uncommitted data of the server in the registry? It would be sent to another address as well,
+ * which may be of a copy. So a process that comes anew then looks for the server where it was. */
 static bool has_data(const struct mount_server *server)
 {
     bool data = false;
@@ -390,7 +390,8 @@ int mount_over_paths(struct mount *mount, const struct mount_root_fact *fact,
     if (result == 0) {
         const struct conf_path *path = &server->conf->paths[attempt.mounted];
         const struct sockaddr_storage *peer = &addresses->paths[attempt.mounted].peer;
-        /* What is proven at one address is not so at another, where this process has the server. */
+        /* What is proven at one address is not proven at another, where this process has the
+         * server. */
         bool there = mount_address_is_used(server, path, peer);
         root->proven = root->proven && there;
         root->path = there ? path : NULL;

@@ -28,7 +28,7 @@ enum { NFS_MAGIC = 0x6969, SAID_MOUNTS = 4 };
 
 /* Constant after mounts_load(). */
 static struct conf_nfstab nfstab;
-static struct mount_server *servers; /* VERSIONS of each stanza */
+static struct mount_server *servers; /* VERSIONS for each stanza */
 static const struct nfs_version *const versions[] = {&nfs_version3, &nfs_version41};
 enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
 
@@ -39,7 +39,7 @@ static size_t server_count(void)
 
 /* ---- configuration ---- */
 
-/* The first mistakes only: every process of a database says them. */
+/* The log gets the first mistakes only, since every process of a database says them. */
 enum { LOGGED_ERRORS = 3 };
 
 static void log_diagnostics(const struct conf_diagnostics *d)
@@ -85,7 +85,7 @@ static int find_place(struct mount *mount)
     return 0;
 }
 
-/* Its token is in the first export of the stanza. */
+/* Gives the fence to the session. Its token is in the first export of the stanza. */
 static void name_fence(struct mount_server *server)
 {
     const struct conf_server *conf = server->conf;
@@ -94,8 +94,8 @@ static void name_fence(struct mount_server *server)
     server->lost = server->version->session_fence(server->session, &fence);
 }
 
-/* The server that the files of the mount are asked for, one of those of its stanza. NULL: no
- * memory. */
+/* The server that is asked for the files of the mount: one of those of its stanza. NULL: no memory.
+ */
 static struct mount_server *server_of(const struct mount *mount, size_t stanza)
 {
     const struct nfs_version *version =
@@ -113,14 +113,14 @@ static struct mount_server *server_of(const struct mount *mount, size_t stanza)
     return complete ? server : NULL;
 }
 
-/* Names server, export and version in the host registry: the handles of another version are others.
- */
+/* Makes the keys that name server, export and version in the registry: a file has another handle in
+ * each version. */
 static void name_keys(struct mount *mount, const struct conf_server *conf)
 {
     uint64_t by_version[VERSIONS];
     bool second = mount->server->version == versions[1];
-    by_version[0] = hash_text(hash_text(SYS_HASH_NONE, conf->paths[0].peer),
-                              mount->conf->directory);
+    by_version[0] =
+        hash_text(hash_text(SYS_HASH_NONE, conf->paths[0].peer), mount->conf->directory);
     by_version[1] = hash_text(by_version[0], versions[1]->name);
     uint64_t address = hash_text(SYS_HASH_NONE, mount->kernel.address) << 48;
     for (int i = 0; i < VERSIONS; i++)
@@ -131,7 +131,7 @@ static void name_keys(struct mount *mount, const struct conf_server *conf)
     mount->other_key = by_version[!second];
 }
 
-/* *result: 0, or -errno when there is no such directory. */
+/* *result: 0, or -errno: there is no such directory, or no memory. */
 static struct mount *mount_new(size_t stanza, const struct conf_export *conf, int *result)
 {
     struct mount *mount = sys_alloc_zeroed(sizeof(*mount));
@@ -171,7 +171,7 @@ static void mount_add(size_t stanza, const struct conf_export *conf)
                    strerrordesc_np(-result));
 }
 
-/* The mount that was found last for an export; NULL: none was. */
+/* The newest mount of an export; NULL: there is none. */
 static struct mount *last_of(const struct conf_export *conf)
 {
     for (unsigned i = mounts_count(); i > 0; i--) {
@@ -287,7 +287,7 @@ void mounts_say(const char *version)
     }
     if (count > SAID_MOUNTS)
         append(text, sizeof(text), ", and %u more", count - SAID_MOUNTS);
-    /* The first test of everybody is dd, which moves its files to descriptors 0 and 1. */
+    /* Everybody's first test is dd, which moves its files to descriptors 0 and 1. */
     bool standard = strcmp(program_invocation_short_name, "dd") == 0;
     log_notice("version %s is loaded into %s, %swith %s", version, program_invocation_short_name,
                standard ? "which does not test it, as the kernel serves files on standard "
@@ -335,5 +335,5 @@ void mounts_fork_child(void)
         rpc_after_fork(servers[i].net);
         net_server_after_fork(servers[i].net);
     }
-    sys_fd_fork_child(); /* of probes */
+    sys_fd_fork_child(); /* descriptors of probes */
 }

@@ -1,4 +1,4 @@
-/* Whether a path, further or at another address, leads to the server that was mounted. */
+/* Does a further path, or a path at another address, lead to the server that was mounted? */
 #include "mount/probe.h"
 
 #include "mount/addresses.h"
@@ -87,7 +87,7 @@ static struct net_path *usable_other(const struct net_path *path)
     return NULL;
 }
 
-/* Who asks whether a path leads to the mount's root. */
+/* What look_at_root() needs to know of the probe that asks. */
 struct asker {
     const struct net_path *path;
     struct mount *mount;
@@ -95,9 +95,9 @@ struct asker {
     int timeout_ms;
 };
 
-/* As reach_root_look says. Asks a path that is proven, if nobody did; who comes meanwhile waits for
- * that answer: one look does for all paths that are asked, since what the others carry may keep it
- * waiting. */
+/* As reach_root_look says. Asks over another path, which is proven, unless an answer from after
+ * `since_ns` is there. A thread that comes meanwhile waits for that answer: one look does for all
+ * paths that are probed, since other calls on that path may keep it waiting. */
 static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
 {
     const struct asker *asker = context;
@@ -122,9 +122,12 @@ static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
 }
 
 /*
- * Does the path lead to the server that the session is with? 0; -EXDEV: to another one; -EAGAIN, or
- * -errno. Where no other path works, and this one once led there, the other server may have taken
- * its place: then the session is made anew there.
+ * Does the path lead to the server that the session is with?
+ * 0: it does. If no other path works, and this one was proven, also: another server has taken its
+ * place, and the session is made anew there.
+ * -EXDEV: it leads to another server.
+ * -EAGAIN: that cannot be told now.
+ * Else -errno.
  */
 static int ask_whose(const struct nfs_client *client, const struct net_path *path, bool proven)
 {
@@ -134,8 +137,9 @@ static int ask_whose(const struct nfs_client *client, const struct net_path *pat
     return result == -EXDEV && proven && !usable_other(path) ? 0 : result;
 }
 
-/* By reach_prove_path(). Calls that wait for this very path may have all slots of the session: then
- * it is asked in one of its own; likewise `elsewhere`, where the session may be unknown. */
+/* Proves the path by reach_prove_path(). Calls that wait for this very path may have all slots of
+ * the session. Then the path is asked in a session of its own; likewise if `elsewhere`, as the
+ * server there may not know the session. */
 static int prove_path(const struct nfs_client *client, const struct nfs_fh *root,
                       struct asker *asker, bool elsewhere)
 {
@@ -155,9 +159,9 @@ static int prove_path(const struct nfs_client *client, const struct nfs_fh *root
     return result;
 }
 
-/* Does the path answer at this address, and unless it is `proven`, does it lead to the same server?
- * `elsewhere`: it is another address than it had. Over a connection of its own: giving up waiting
- * on one that is in use would break it. */
+/* Does the path answer at this address and, unless it is `proven`, lead to the same server?
+ * `elsewhere`: it is not the address that the path had. Over a connection of its own: giving up
+ * waiting on one that is in use would break it. */
 static int probe_at(struct net_path *path, const struct net_address *address, bool proven,
                     bool elsewhere, int timeout_ms)
 {
@@ -183,7 +187,7 @@ static int probe_at(struct net_path *path, const struct net_address *address, bo
     return proven && !sessions && reach_is_answer(result) ? 0 : result;
 }
 
-/* The stanza of a path by name; NULL: it is none. */
+/* The stanza of a path that is given by a name; NULL: it is not. */
 static const struct conf_server *name_of(struct net_path *path, const struct conf_path **conf)
 {
     const struct mount *mount = ready_mount(path->server);
@@ -192,9 +196,9 @@ static const struct conf_server *name_of(struct net_path *path, const struct con
     return *conf && mount_address_is_name(*conf) ? server : NULL;
 }
 
-/* The same, if its address may become another one. Only NFSv4.1 proves that the server there is the
- * same, by its owner: a copy has the same root, and the same handles. Nor is that done with a
- * fence, which is taken at the addresses that there were. */
+/* As name_of(), if another address may be taken for the path. Only NFSv4.1 proves that the server
+ * there is the same, by its owner: a copy has the same root, and the same handles. Not with a fence
+ * either: that is taken at the addresses that there were. */
 static const struct conf_server *may_move(struct net_path *path, const struct conf_path **conf)
 {
     const struct conf_server *server = name_of(path, conf);
@@ -220,8 +224,8 @@ void mount_probe_heard(struct net_path *path, const struct sockaddr_storage *pee
         mount_fact_address_is(server, conf, peer);
 }
 
-/* A path by name that does not answer may have another address by now, or have had several. 0: it
- * leads there from now on. Not while another path does what this one did. */
+/* A path by name that does not answer may have another address by now, or several. 0: it leads to
+ * another one from now on. Not while another path works, and does what this one did. */
 static int probe_elsewhere(struct net_path *path, struct net_address *address, int timeout_ms)
 {
     const struct conf_path *conf;
@@ -245,7 +249,7 @@ static int probe_elsewhere(struct net_path *path, struct net_address *address, i
     return 0;
 }
 
-/* Is nobody there, as far as that tells? Not: we could not ask. */
+/* Does the error say that nobody is there? Not that we could not ask. */
 static bool is_nobody(int error)
 {
     return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -EHOSTUNREACH ||

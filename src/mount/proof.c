@@ -1,4 +1,4 @@
-/* The proof that what the kernel shows and what the server has are one file, or one directory. */
+/* The proof that a file which the kernel shows and a file which the server has are one. */
 #include "mount/proof.h"
 
 #include "mount/lookup.h"
@@ -48,8 +48,8 @@ int mount_kernel_look(int fd, struct statx *status)
 }
 
 /*
- * 0 when the server's attributes lie between two looks at the kernel's, and the sizes agree if
- * nothing changed meanwhile.
+ * 0: the server's attributes lie between two looks at the kernel's, and the sizes agree if nothing
+ * changed meanwhile. -EXDEV, -EAGAIN: see mount_prove().
  */
 static int judge(const struct nfs_attr *attr, const struct statx *before, const struct statx *after)
 {
@@ -95,8 +95,8 @@ int mount_prove(const struct mount_claim *claim, bool fresh, struct nfs_fh *fh,
         if (i > 1)
             sys_nanosleep_ms(1 << i);
         result = compare(claim, fresh || i > 0, fh, attr);
-        /* A cached directory handle may be of a directory that was renamed: the second look is
-         * fresh. After that another file under this name will not become the same one. */
+        /* A cached handle may be of a directory that was renamed: the second look is fresh. After
+         * that another file under this name will not become the right one. */
         if (i > 0 && result != -EAGAIN && result != -ENOENT && result != -ESTALE)
             break;
     }

@@ -18,7 +18,8 @@ enum { RETRY_S = 30, SAY_EVERY_S = 60, WAIT_MS = 1000 };
 
 _Atomic(const char *) mount_left_to_kernel;
 
-/* What a process lacks for the registry it mostly lacks for ever: it is not tried at each call. */
+/* What a process lacks for the registry it mostly lacks for ever. So that is not tried at each
+ * call. */
 static _Atomic uint64_t failed_ns;
 static _Atomic int failure;
 
@@ -42,7 +43,7 @@ void mounts_retry(void)
     atomic_store(&failed_ns, 0);
     for (unsigned i = 0; i < mounts_count(); i++) {
         if (pthread_mutex_trylock(&mounts_at(i)->contact) != 0)
-            continue; /* it is being tried */
+            continue; /* it is being tried now */
         mounts_at(i)->retry_ns = 0;
         pthread_mutex_unlock(&mounts_at(i)->contact);
     }
@@ -76,7 +77,7 @@ static void leave(void)
 
 void mount_registry_leave(void)
 {
-    static _Atomic int stage; /* 1: a thread is about it; 2: it is done */
+    static _Atomic int stage; /* 1: a thread does it; 2: it is done */
     int none = 0;
     if (atomic_load_explicit(&stage, memory_order_acquire) == 2)
         return;
@@ -86,7 +87,7 @@ void mount_registry_leave(void)
         atomic_store(&stage, 2);
         return;
     }
-    /* Not for ever: in a child of fork() there is no such thread. */
+    /* It does not wait for ever: in a child of fork() there is no such thread. */
     for (int i = 0; i < WAIT_MS && atomic_load(&stage) == 1; i++)
         sys_nanosleep_ms(1);
 }

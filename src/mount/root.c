@@ -1,4 +1,4 @@
-/* The handle of a mount's root: it may become stale, as those of files (renew.h). */
+/* The handle of a mount's root. It may become stale, as those of files (file/renew.h). */
 #include <string.h>
 
 #include "mount/mount.h"
@@ -38,7 +38,7 @@ void mount_set_root(struct mount *mount, const struct nfs_fh *root, const struct
     pthread_mutex_unlock(&mount->lock);
 }
 
-/* MOUNT again, and the proof that it is the same directory. Where the kernel's own mount is stale
+/* Mounts again, and proves that it is the same directory. Where the kernel's own mount is stale
  * too, the file number must do: each file below is proven by itself. */
 static int mount_again(struct mount *mount, const struct rpc_auth *auth, struct nfs_fh *root,
                        struct nfs_attr *attr)
@@ -68,7 +68,7 @@ int mount_root_renew(struct mount *mount, const struct rpc_auth *auth)
     struct nfs_attr attr;
     int result = nfs_getattr(&client, &old, &attr);
     if (result != 0 && !net_server_is_at_home(mount->server->net))
-        return -ENONET; /* another server may be asked here */
+        return -ENONET; /* this thread might ask another server */
     if (result != 0 && sys_now_ns() < mount->retry_ns)
         return result; /* all files of the mount ask, one after the other */
     for (int i = 0; result != 0 && result != -EXDEV && i < ROOT_TRIES; i++) {

@@ -1,5 +1,5 @@
-/* The thread that sends what was written behind to the files of one server, and its list: behind.c.
- */
+/* The thread that sends what was written behind to the files of one server, and its lists:
+ * durable/behind.c. */
 #ifndef MOUNT_SENDER_H
 #define MOUNT_SENDER_H
 
@@ -9,13 +9,13 @@
 
 struct file_inode;
 
-/* All zero where there is none. */
+/* All zero while there is no thread. */
 struct mount_sender {
-    /* By `behind_next`, under list_lock: those that are to be looked after, those of them that the
-     * thread has taken, and the one that it looks after. */
+    /* Lists by `behind_next`, under list_lock: the inodes that wait, those of them that the thread
+     * has taken, and the one that it sends now. */
     struct file_inode *listed, *in_hand, *current;
     _Atomic bool tried, started;
-    _Atomic bool sleeps;    /* until it is kicked; else it looks by itself after a while */
+    _Atomic bool sleeps;    /* until it is kicked; else it looks again after a while */
     _Atomic bool hurry;     /* there is enough for a whole WRITE */
     _Atomic uint32_t kicks; /* futex */
 };

@@ -1,4 +1,4 @@
-/* Which instance of a server is up: by the verifiers that its answers have. */
+/* Which instance of a server is up, by the verifiers in its answers. */
 #include "mount/mount.h"
 #include "ledger/uncommitted.h"
 #include "mount/verifier.h"
@@ -18,7 +18,7 @@ void mount_server_saw(struct mount_server *server, uint64_t verifier, uint64_t s
                       int64_t told)
 {
     if (sent_ns <= atomic_load_explicit(&server->seen_ns, memory_order_relaxed))
-        return; /* as most, which were sent together with another */
+        return; /* as most are: many calls leave together */
     pthread_mutex_lock(&server->lock);
     if (sent_ns > server->seen_ns) {
         note_instance(server, verifier);
@@ -44,7 +44,7 @@ bool mount_server_was_up(struct mount_server *server, uint64_t verifier, int64_t
                          struct ledger_file *file)
 {
     pthread_mutex_lock(&server->lock);
-    bool noted = server->verifier == verifier; /* else it told so in answer to an older call */
+    bool noted = server->verifier == verifier; /* else an older call was answered so */
     int64_t since = noted ? server->up_since : 0;
     int64_t before_until = noted ? server->before_until : server->up_until;
     uint64_t before = noted ? server->before : server->verifier;

@@ -1,4 +1,4 @@
-/* As whom another process may use credentials: see vouch.h. */
+/* For which users and groups the agent vouches: see vouch.h. */
 #include "mount/vouch.h"
 
 #include <linux/capability.h>
@@ -23,7 +23,7 @@
 
 enum { WAITING_MOST = 128, GROUPS_SHOWN = 65536 /* no process has more */ };
 
-/* The path of the run directory may be longer than an address. */
+/* Names the socket by a descriptor: the path of the run directory may be longer than an address. */
 static socklen_t name_socket(int run, struct sockaddr_un *address)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -39,7 +39,7 @@ void mount_vouch_show(void)
         return;
     int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {
-        /* That is all: the kernel keeps who it was. */
+        /* That is all: the kernel keeps the credentials of the process that connected. */
         (void)sys_connect(fd, (struct sockaddr *)&address, name_socket(run, &address));
         sys_close(fd);
     }
@@ -52,7 +52,7 @@ int mount_vouch_listen(void)
     int run = run_open();
     if (run < 0)
         return run;
-    sys_unlinkat(run, SOCKET, 0); /* of an agent that is no more */
+    sys_unlinkat(run, SOCKET, 0); /* an earlier agent's */
     int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int error = fd < 0 ? fd : 0;
     if (!error)
@@ -74,16 +74,16 @@ void mount_vouch_deafen(int socket)
     run_close(run);
 }
 
-/* ---- who is vouched for ---- */
+/* ---- the users that are vouched for ---- */
 
-/* As the kernel tells. */
+/* A user and its groups, as the kernel told them. */
 struct shown {
     uint32_t uid, gid;
     unsigned group_count;
     uint32_t groups[GROUPS_SHOWN];
 };
 
-/* Copies of what is in shared memory, which others can change: this is what is used. */
+/* Copies of users in shared memory, which others can change: only the copies are used. */
 static struct ledger_user vouched[LEDGER_USERS];
 static _Atomic bool is_vouched[LEDGER_USERS];
 static _Atomic bool is_agent;
@@ -97,7 +97,7 @@ static bool has_group(const struct shown *shown, uint32_t group)
     return group == shown->gid;
 }
 
-/* What an nfstab says of a server is told to it, whoever it is. */
+/* Does the nfstab give this user, or group, to a server? Then any process is that to the server. */
 static bool is_configured(uint32_t uid, uint32_t gid, bool user)
 {
     for (unsigned i = 0; i < mounts_count(); i++) {
@@ -122,7 +122,7 @@ static bool is_shown(const struct ledger_user *user, const struct shown *shown)
     return true;
 }
 
-/* Vouches for all that somebody who was shown may be; NULL: for all. */
+/* Vouches for all users that a process with these credentials may be; NULL: for all. */
 static void vouch_for(const struct shown *shown)
 {
     for (uint32_t number = 1; number < LEDGER_USERS; number++) {
@@ -136,7 +136,7 @@ static void vouch_for(const struct shown *shown)
     }
 }
 
-static struct shown shown; /* large; of the agent's first thread */
+static struct shown shown; /* large; used by the agent's first thread only */
 
 static void show_own(void)
 {
@@ -160,7 +160,7 @@ static bool show_peer(int fd)
     return true;
 }
 
-/* May this process be anybody? Its registry is root's then, and nobody else's. */
+/* May this process be any user? Then its registry is root's, and nobody else's. */
 static bool may_be_all(void)
 {
     const uint64_t needed = UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID;

@@ -1,7 +1,7 @@
 /*
  * Mounts that are made after the process began. Nothing tells a process of them but an open of a
- * file of a device that it has not seen: then the kernel's table of mounts is read. That a device
- * is none of ours is remembered for a while only, since the kernel gives numbers of devices again.
+ * file on a device that it has not seen. Then it reads the kernel's table of mounts. That a device
+ * is none of ours is remembered for a while only, since the kernel uses numbers of devices again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +16,18 @@
 enum {
     STRANGERS = 64, /* a power of two */
     TENTH_NS = 100000000,
-    LEAST_TENTHS = 10,  /* so long is it remembered, or */
-    TIMES_LOOKED = 1000 /* so many times as long as it took to find out */
+    LEAST_TENTHS = 10,  /* a stranger is remembered for so long, or */
+    TIMES_LOOKED = 1000 /* for so many times as long as it took to find out */
 };
 
-/* Devices that are none of ours, by a hash: major << 20 | minor, and until when that is believed,
- * in tenths of a second (CLOCK_MONOTONIC). */
+/* Devices that are none of ours, in a hash table: major << 20 | minor, and until when that is
+ * believed, in tenths of a second (CLOCK_MONOTONIC). */
 static _Atomic uint64_t strangers[STRANGERS];
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER; /* held while the table is read */
 
 void mount_watch_fork_child(void)
 {
-    pthread_mutex_init(&looking, NULL); /* its holder does not exist here */
+    pthread_mutex_init(&looking, NULL); /* the thread that held it does not exist here */
 }
 
 static bool covers(const char *mount_point, const char *path)
@@ -46,7 +46,7 @@ bool mount_watch_is_at(const struct conf_mountinfo *info, dev_t device, const ch
             (!found || strlen(mount->mount_point) >= strlen(found->mount_point)))
             found = mount;
     }
-    /* The number that files of btrfs have is not in the table. */
+    /* The table does not have the number that files of btrfs have. */
     return found &&
            (makedev(found->major, found->minor) == device || strcmp(found->type, "btrfs") == 0);
 }
@@ -69,7 +69,7 @@ bool mount_watch_arrived(dev_t device)
     if (known >> 32 == number && (uint32_t)known > now / TENTH_NS)
         return false;
     pthread_mutex_lock(&looking);
-    bool arrived = mount_has_device(device) || look(device); /* perhaps in another thread */
+    bool arrived = mount_has_device(device) || look(device); /* another thread may have found it */
     uint64_t ended = sys_now_ns();
     uint64_t until = (ended + (ended - now) * TIMES_LOOKED) / TENTH_NS + LEAST_TENTHS;
     if (!arrived)

@@ -5,13 +5,14 @@
 #include "mount/mount.h"
 
 /*
- * A regular file of a device that no mount has was opened: was one of ours mounted there after the
- * process began (watch.c)? Then it is a mount from now on. Costs a load and the time of day for a
- * device that was asked for less than a second ago.
+ * A regular file was opened, of a device that no mount has: was one of ours mounted there after the
+ * process began (watch.c)? Then it is a mount from now on. For a device that was asked for less
+ * than a second ago this costs a load and a look at the clock.
  */
 bool mount_watch_arrived(dev_t device);
-/* Does the table say that files at this path are of the device? */
+/* Does the table say that files at this path are on the device? */
 bool mount_watch_is_at(const struct conf_mountinfo *info, dev_t device, const char *path);
+/* In the child of fork(): makes the lock free that is held while the table is read. */
 void mount_watch_fork_child(void);
 
 #endif
