@@ -97,22 +97,16 @@ static void begin_replay(struct ledger_entry *entry, uint32_t index, struct ledg
     commit->tried_offset = ledger_record_start(record);
 }
 
-static int vectors_of(const struct ledger_record *record)
-{
-    return ledger_end_chunk(ledger_record_to(record)) -
-           ledger_first_chunk(ledger_record_from(record));
-}
-
 /* Adds records that follow both in the list and in the file, as far as one WRITE reaches. */
 static void extend_replay(struct ledger_entry *entry, struct ledger_commit *commit,
                           struct ledger_write *write)
 {
     uint32_t last = write->first_record, next;
-    int vectors = vectors_of(ledger_record(last));
+    int vectors = ledger_record_vectors(ledger_record(last));
     while ((next = ledger_record(last)->file_next)) {
         struct ledger_record *record = ledger_record(next);
         uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
-        vectors += vectors_of(record);
+        vectors += ledger_record_vectors(record);
         if (start != write->offset + write->length || end - write->offset > commit->most ||
             record->sequence > commit->sequence || vouched(record, commit->verifier) ||
             vectors > LEDGER_WRITE_VECTORS ||

@@ -129,12 +129,6 @@ static uint32_t neighbour(struct unit *unit, struct ledger_entry *entry, uint64_
     return 0;
 }
 
-static int vectors_of(const struct ledger_record *record)
-{
-    return ledger_end_chunk(ledger_record_to(record)) -
-           ledger_first_chunk(ledger_record_from(record));
-}
-
 static void begin(struct ledger_entry *entry, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
@@ -166,7 +160,7 @@ static void run_begin(struct run *run, uint32_t index)
     run->count = 1;
     run->full = false;
     run->at[run->first] = index;
-    run->vectors = vectors_of(record);
+    run->vectors = ledger_record_vectors(record);
     run->offset = ledger_record_start(record);
     run->length = ledger_record_length(record);
 }
@@ -199,13 +193,14 @@ static bool run_extend(struct run *run, struct unit *unit, struct ledger_entry *
         neighbour(unit, entry, before ? run->offset : run->offset + run->length, before);
     if (next && run->length < most && !unit->sending->strays)
         next = cut(entry, next, most - run->length, before);
-    run->full = next && (run->length + ledger_record_length(ledger_record(next)) > most ||
-                         run->vectors + vectors_of(ledger_record(next)) > LEDGER_WRITE_VECTORS);
+    run->full =
+        next && (run->length + ledger_record_length(ledger_record(next)) > most ||
+                 run->vectors + ledger_record_vectors(ledger_record(next)) > LEDGER_WRITE_VECTORS);
     if (!next || run->full)
         return false;
     run->at[before ? --run->first : run->first + run->count] = next;
     run->count++;
-    run->vectors += vectors_of(ledger_record(next));
+    run->vectors += ledger_record_vectors(ledger_record(next));
     run->length += ledger_record_length(ledger_record(next));
     if (before)
         run->offset -= ledger_record_length(ledger_record(next));

@@ -53,12 +53,6 @@ static uint32_t make_twin(uint32_t old, uint32_t self)
     return index;
 }
 
-static int vectors_of(const struct ledger_record *record)
-{
-    return ledger_end_chunk(ledger_record_to(record)) -
-           ledger_first_chunk(ledger_record_from(record));
-}
-
 bool ledger_twins_take(struct ledger_entry *entry, uint32_t first, size_t most,
                        struct ledger_write *write)
 {
@@ -70,7 +64,7 @@ bool ledger_twins_take(struct ledger_entry *entry, uint32_t first, size_t most,
     while (self && old) {
         const struct ledger_record *record = ledger_record(old);
         uint32_t length = ledger_record_length(record);
-        vectors += vectors_of(record);
+        vectors += ledger_record_vectors(record);
         if (last && (write->length + length > most || vectors > LEDGER_WRITE_VECTORS))
             break;
         uint32_t twin = make_twin(old, self);

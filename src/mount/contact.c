@@ -24,7 +24,7 @@
 #include "sys/proc.h"
 #include "sys/sys.h"
 
-enum { RETRY_S = 30, SAY_EVERY_S = 60 };
+enum { RETRY_S = 30 };
 
 /* ---- first contact ---- */
 

@@ -150,4 +150,11 @@ static inline bool ledger_record_held(const struct ledger_record *record, uint64
     return record->held_until > now;
 }
 
+/* How many vectors its data has, where it is kept: one for each chunk. */
+static inline int ledger_record_vectors(const struct ledger_record *record)
+{
+    return ledger_end_chunk(ledger_record_to(record)) -
+           ledger_first_chunk(ledger_record_from(record));
+}
+
 #endif
