@@ -39,15 +39,31 @@ static void go_abroad(void)
     CHECK_EQUAL(unshare(CLONE_NEWNET), 0);
 }
 
-static void run_child(void (*body)(int fd), int fd)
+static pid_t start_child(void (*body)(int fd), int fd)
 {
     pid_t pid = engine_fork();
     CHECK(pid >= 0);
-    if (pid == 0) {
-        body(fd);
-        sys_critical_enter();
-        fd_finish();
-        _exit(0);
+    if (pid > 0)
+        return pid;
+    body(fd);
+    sys_critical_enter();
+    fd_finish();
+    _exit(0);
+}
+
+static void run_child(void (*body)(int fd), int fd)
+{
+    scene_wait(start_child(body, fd));
+}
+
+/* The parent uses the file meanwhile: so it commits what it has sent, as a real agent would. */
+static void run_child_beside(void (*body)(int fd), int fd)
+{
+    siginfo_t ended = {.si_pid = 0};
+    pid_t pid = start_child(body, fd);
+    while (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0) {
+        engine_size(fd);
+        sys_nanosleep_ms(10);
     }
     scene_wait(pid);
 }
@@ -99,7 +115,7 @@ ABROAD_TEST(a_child_opens_by_the_kernel_what_its_parent_has_not_sent, BEHIND)
     int fd = engine_adopt("f", O_RDWR);
     engine_put(fd, BYTES, 0, 2);
     go_abroad();
-    run_child(opens, fd);
+    run_child_beside(opens, fd);
     engine_expect(fd, BYTES, 0, 3);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", BYTES, 0, 3);
@@ -116,7 +132,7 @@ ABROAD_TEST(what_a_child_writes_comes_after_what_its_parent_has_not_sent, BEHIND
     int fd = engine_adopt("f", O_RDWR);
     engine_put(fd, BYTES, 0, 2);
     go_abroad();
-    run_child(writes_over, fd);
+    run_child_beside(writes_over, fd);
     CHECK_EQUAL(engine_fsync(fd), 0);
     engine_expect(fd, BYTES, 0, 3);
     disk_expect("f", BYTES, 0, 3);
