@@ -295,6 +295,24 @@ ENGINE_TEST(a_full_disk_in_the_middle_of_a_write_of_several_pieces)
     fills_the_disk(3 << 20, (2 << 20) + 5000);
 }
 
+/* By somebody else the room is taken between the two. What the server has of it is told. */
+ENGINE_TEST(a_disk_that_is_full_after_a_short_answer)
+{
+    uint8_t data[1000];
+    data_fill(data, sizeof(data), 100, 2);
+    disk_make("f", 100, 1);
+    int fd = engine_adopt("f", O_RDWR | O_APPEND);
+    atomic_store(&scene.control->short_write, 300);
+    atomic_store(&scene.control->full_after_short, true);
+    CHECK_EQUAL(engine_append(fd, data, sizeof(data)), 300);
+    CHECK_EQUAL(engine_offset(fd), 400);
+    atomic_store(&scene.control->short_write, 0);
+    append_there(fd, 50, 400, 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", 350, 100, 2);
+    CHECK_EQUAL(disk_size("f"), 450);
+}
+
 ENGINE_TEST(what_failed_leaves_no_hole)
 {
     disk_make("f", 100, 1);
