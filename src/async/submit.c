@@ -169,13 +169,7 @@ static void submit_write(struct batch *batch, struct async_request *request,
         add_write(batch, request, channel, ledger_file_asking(&inode->entry));
         return;
     }
-    file_inode_leave(inode);
-    int demoted = result == FILE_NO_ROOM       ? file_upper.demote(inode, open->auth, file_no_room)
-                  : result == LEDGER_OF_KERNEL ? file_upper.follow(inode)
-                                               : 0;
-    if (result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL)
-        result = demoted == -ENONET ? -EIO : FILE_KERNEL;
-    done(batch, request, result);
+    done(batch, request, file_finish_call(open, result));
 }
 
 /* Announces the writes that were gathered, as many together as can be. */

@@ -538,6 +538,22 @@ ABROAD_TEST(a_request_with_a_stale_handle_is_not_left_to_the_kernel_too_early, N
     CHECK(file_is_managed(fd));
 }
 
+/* What is in its way cannot be sent: the file was removed at the server. */
+ABROAD_TEST(a_request_that_cannot_be_announced_is_left_to_the_kernel, BEHIND)
+{
+    char path[SCENE_PATH];
+    int fd = lane_open(DISK);
+    engine_put(fd, BLOCK, 0, 2);
+    scene_file_path(path, "f");
+    CHECK_EQUAL(unlink(path), 0);
+    atomic_fetch_add(&scene.control->handles, 1);
+    job_write(&jobs[0], fd, BLOCK, 0, 3);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, FILE_KERNEL);
+    CHECK(!file_is_managed(fd));
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);
