@@ -360,13 +360,25 @@ static void *worker_main(void *argument)
     }
 }
 
+static bool is_over(const struct worker *w)
+{
+    return atomic_load(&journal->stop) || atomic_load(&journal->failed) ||
+           (w->alone && atomic_load(&journal->visit_ends[w->slot - worker_slots()]));
+}
+
 static int file_open(const struct worker *w, unsigned file, int flags)
 {
     char path[512];
-    int fd = file < FILES + SIZED ? open(file_path(file, path), flags)
-                                  : records_open(w, file_path(file, path), flags);
-    if (fd < 0)
-        die("%s: %s", path, strerror(errno));
+    int fd;
+    while ((fd = file < FILES + SIZED ? open(file_path(file, path), flags)
+                                      : records_open(w, file_path(file, path), flags)) < 0) {
+        /* A visitor that gets no answer may not write what others have not sent. */
+        if (errno != EIO || !w->alone)
+            die("%s: %s", path, strerror(errno));
+        if (is_over(w))
+            exit(0);
+        usleep(20000);
+    }
     return fd;
 }
 
