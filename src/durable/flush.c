@@ -29,7 +29,7 @@ struct flushing {
     struct durable_runs runs;
     struct ledger_sending sending;
     bool stored; /* the last run was all there is, and it is stable */
-    bool stuck;  /* the server does not answer, or refuses for now */
+    bool stuck;  /* the server does not answer, or may take it later */
     int result;  /* the first error */
     bool sends;  /* data was taken: file_pages_sending() was called */
     int fd;      /* what it returned */

@@ -53,8 +53,8 @@ bool ledger_file_attach(struct ledger_file *file, const struct ledger_file_key *
                         const struct timespec *ctime, uint64_t *lost);
 
 /*
- * The file that `file` stands for now has the handle and the root of `key`, as the caller has
- * proven. Its entry gets them, and other processes go on with it. *lost as for
+ * From now on the file that `file` stands for has the handle and the root of `key`, as the caller
+ * has proven. Its entry gets them, and other processes go on with it. *lost as for
  * ledger_file_attach(). False: no room for the entry.
  */
 bool ledger_file_rename(struct ledger_file *file, const struct ledger_file_key *key,

@@ -1,5 +1,6 @@
 /* See hosts.h. */
 #include "hosts.h"
+#include "map.h"
 
 const struct files_of_hosts files_of_hosts[FILES] = {
     {"pages", 4096, 32}, {"small", 1000, 64}, {"large", BLOCK_MOST, 12}};
@@ -8,14 +9,7 @@ struct journal *journal;
 
 struct journal *journal_map(const char *path, bool make)
 {
-    int fd = open(path, make ? O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC : O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 || (make && ftruncate(fd, sizeof(struct journal)) < 0))
-        die("%s: %s", path, strerror(errno));
-    void *map = mmap(NULL, sizeof(struct journal), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        die("%s: %s", path, strerror(errno));
-    close(fd);
-    return map;
+    return map_file(path, sizeof(struct journal), make);
 }
 
 void failed(const char *format, ...)

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "agents.h"
 #include "control.h"
 
 enum {
@@ -28,8 +29,7 @@ enum {
     BLOCK_MOST = 16384,
     RUN_MOST = 4, /* blocks that one call writes */
     WORD = 8,
-    FAILURE_MOST = 600,
-    PATIENCE_S = 60
+    FAILURE_MOST = 600
 };
 
 /* Small ones share their pages with neighbours, of another program as well. */

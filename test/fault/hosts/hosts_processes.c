@@ -50,18 +50,6 @@ void visitor_start(unsigned host)
     hosts[host].visitor = process_start(&hosts[host], words);
 }
 
-int process_wait(pid_t process)
-{
-    uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
-    int status = 0;
-    while (waitpid(process, &status, WNOHANG) == 0) {
-        if (clock_ns() > limit)
-            return -1;
-        pause_ms(1);
-    }
-    return status;
-}
-
 bool visitor_end(unsigned host)
 {
     pid_t visitor = hosts[host].visitor;

@@ -30,8 +30,6 @@ void pause_ms(unsigned ms);
 void program_start(unsigned host, unsigned index);
 void visitor_start(unsigned host);
 
-/* Its status, or -1: it does not end. */
-int process_wait(pid_t process);
 bool visitor_end(unsigned host);
 
 /* ---- finding ---- */

@@ -48,3 +48,15 @@ unsigned run_find(const char *run, bool agent, pid_t found[PROCESSES_MOST])
     closedir(directory);
     return count;
 }
+
+int process_wait(pid_t process)
+{
+    uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
+    int status = 0;
+    while (waitpid(process, &status, WNOHANG) == 0) {
+        if (clock_ns() > limit)
+            return -1;
+        usleep(2000);
+    }
+    return status;
+}

@@ -12,7 +12,7 @@
 
 #include "loop.h"
 
-enum { PROCESSES_MOST = 64, ENVIRONMENT_MOST = 65536 };
+enum { PROCESSES_MOST = 64, ENVIRONMENT_MOST = 65536, PATIENCE_S = 60 };
 
 /* A zombie has no environment. */
 bool runs_in(pid_t pid, const char *run);
@@ -20,5 +20,8 @@ bool is_agent(pid_t pid);
 
 /* All that live, but for this process; the agent only, with `agent`. */
 unsigned run_find(const char *run, bool agent, pid_t found[PROCESSES_MOST]);
+
+/* The status of a child, or -1: it does not end in PATIENCE_S. */
+int process_wait(pid_t process);
 
 #endif

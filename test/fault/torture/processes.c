@@ -41,18 +41,6 @@ pid_t worker_start(const struct starting *how, unsigned index)
     return process_start(how, words, NULL);
 }
 
-int process_wait(pid_t process)
-{
-    uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
-    int status = 0;
-    while (waitpid(process, &status, WNOHANG) == 0) {
-        if (clock_ns() > limit)
-            return -1;
-        usleep(2000);
-    }
-    return status;
-}
-
 /* Whatever threads [first, first + count) were at is done or not; others may go on with it. */
 static void threads_gone(unsigned first, unsigned count)
 {

@@ -7,10 +7,11 @@
 
 #include <sys/wait.h>
 
+#include "agents.h"
 #include "control.h"
 #include "visitor.h"
 
-enum { PATIENCE_S = 60, VISIT_PATIENCE_S = 2 };
+enum { VISIT_PATIENCE_S = 2 };
 
 struct words {
     char *words[WORDS_MOST];
@@ -30,8 +31,6 @@ extern unsigned orphans; /* visitors that were killed in it */
 
 pid_t worker_start(const struct starting *how, unsigned index);
 
-/* Its status, or -1: it does not end. */
-int process_wait(pid_t process);
 void worker_kill(unsigned index);
 
 /* ---- visitors ---- */
