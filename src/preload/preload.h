@@ -66,7 +66,18 @@ int openat2(int dirfd, const char *path, const struct open_how *how, size_t size
 int pidfd_getfd(int pidfd, int target, unsigned flags);
 
 #ifndef SYS_open /* newer processors lack these: numbers that no call has */
-enum { SYS_creat = -1000, SYS_dup2, SYS_stat, SYS_lstat };
+enum {
+    SYS_creat = -1000,
+    SYS_dup2,
+    SYS_stat,
+    SYS_lstat,
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+    SYS_utime,
+    SYS_utimes,
+    SYS_futimesat
+};
 #endif
 
 #define PRELOAD_NOTHING(...)

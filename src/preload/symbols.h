@@ -133,22 +133,22 @@
     SYMBOL(fts_children)                                  \
     TWIN(fts64_children, fts_children)                    \
     /* attributes.c */                                    \
-    SYMBOL(chmod)                                         \
+    SYMBOL(chmod, SYS_chmod, int)                         \
     SYMBOL(fchmod, SYS_fchmod, int)                       \
     SYMBOL(fchmodat)                                      \
-    SYMBOL(chown)                                         \
-    SYMBOL(lchown)                                        \
+    SYMBOL(chown, SYS_chown, int)                         \
+    SYMBOL(lchown, SYS_lchown, int)                       \
     SYMBOL(fchown, SYS_fchown, int)                       \
     SYMBOL(fchownat, SYS_fchownat, int)                   \
     SYMBOL(utimensat, SYS_utimensat, int)                 \
     SYMBOL(futimens)                                      \
-    SYMBOL(utime)                                         \
-    SYMBOL(utimes)                                        \
+    SYMBOL(utime, SYS_utime, int)                         \
+    SYMBOL(utimes, SYS_utimes, int)                       \
     SYMBOL(lutimes)                                       \
     SYMBOL(futimes)                                       \
-    SYMBOL(futimesat)                                     \
-    SYMBOL(setxattr)                                      \
-    SYMBOL(lsetxattr)                                     \
+    SYMBOL(futimesat, SYS_futimesat, int)                 \
+    SYMBOL(setxattr, SYS_setxattr, int)                   \
+    SYMBOL(lsetxattr, SYS_lsetxattr, int)                 \
     SYMBOL(fsetxattr, SYS_fsetxattr, int)                 \
     /* stdio.c */                                         \
     SYMBOL(fopen)                                         \

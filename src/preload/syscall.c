@@ -5,7 +5,10 @@
  */
 #include <linux/sched.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/xattr.h>
+#include <utime.h>
 
 #include "preload/aio/context.h"
 #include "preload/preload.h"
@@ -103,6 +106,8 @@ static enum preload_symbol symbol_of(long number)
         return PRELOAD_preadv2;
     case SYS_pwritev2:
         return PRELOAD_pwritev2;
+    case SYS_fchmodat:
+        return PRELOAD_fchmodat;
     case SYS_sync:
         return PRELOAD_sync;
     case SYS_fadvise64:
@@ -154,6 +159,8 @@ PRELOAD_EXPORT long syscall(long number, ...)
         return preadv2((int)a, (const struct iovec *)b, (int)c, d, (int)f);
     case SYS_pwritev2:
         return pwritev2((int)a, (const struct iovec *)b, (int)c, d, (int)f);
+    case SYS_fchmodat: /* without flags */
+        return fchmodat((int)a, (const char *)b, (mode_t)c, 0);
     case SYS_sync:
         sync();
         return 0;

@@ -4,6 +4,11 @@
  *     behind DIRECTORY restart|path|cut|tail|full|stopped PROXY POWER     control sockets
  *     behind DIRECTORY whole                     without the library: is what the server has right?
  */
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <utime.h>
+
 #include "behind.h"
 
 /* ---- a server that loses what is not committed, with data of three processes ---- */
@@ -429,13 +434,106 @@ static void scene_stopped(void)
     await_end(0);
 }
 
+/* ---- attributes: what is not sent goes first, or its WRITE would undo the change ---- */
+
+static const struct timespec times[2] = {{5, 0}, {5, 0}};
+static const struct timeval microseconds[2] = {{5, 0}, {5, 0}};
+static const struct utimbuf seconds = {5, 5};
+
+/* False: there is no such way. The errno of an extended attribute is the server's business. */
+static bool change_attributes(unsigned way, int fd, const char *path)
+{
+    switch (way) {
+    case 0:
+        return chmod(path, 0600) == 0;
+    case 1:
+        return fchmod(fd, 0600) == 0;
+    case 2:
+        return fchmodat(AT_FDCWD, path, 0600, 0) == 0;
+    case 3:
+        return syscall(SYS_fchmodat, AT_FDCWD, path, 0600) == 0;
+    case 4:
+        return chown(path, 0, 0) == 0;
+    case 5:
+        return lchown(path, 0, 0) == 0;
+    case 6:
+        return fchown(fd, 0, 0) == 0;
+    case 7:
+        return fchownat(AT_FDCWD, path, 0, 0, 0) == 0;
+    case 8:
+        return utimensat(AT_FDCWD, path, times, 0) == 0;
+    case 9:
+        return futimens(fd, times) == 0;
+    case 10:
+        return utime(path, &seconds) == 0;
+    case 11:
+        return utimes(path, microseconds) == 0;
+    case 12:
+        return lutimes(path, microseconds) == 0;
+    case 13:
+        return futimes(fd, microseconds) == 0;
+    case 14:
+        return futimesat(AT_FDCWD, path, microseconds) == 0;
+    case 15:
+        return setxattr(path, "user.a", "b", 1, 0) == 0 || errno != EFAULT;
+    case 16:
+        return lsetxattr(path, "user.a", "b", 1, 0) == 0 || errno != EFAULT;
+    case 17:
+        return fsetxattr(fd, "user.a", "b", 1, 0) == 0 || errno != EFAULT;
+    case 18:
+        return syscall(SYS_setxattr, path, "user.a", "b", 1, 0) == 0 || errno != EFAULT;
+    case 19:
+        return syscall(SYS_lsetxattr, path, "user.a", "b", 1, 0) == 0 || errno != EFAULT;
+#ifdef SYS_chmod
+    case 20:
+        return syscall(SYS_chmod, path, 0600) == 0;
+    case 21:
+        return syscall(SYS_chown, path, 0, 0) == 0;
+    case 22:
+        return syscall(SYS_lchown, path, 0, 0) == 0;
+    case 23:
+        return syscall(SYS_utime, path, &seconds) == 0;
+    case 24:
+        return syscall(SYS_utimes, path, microseconds) == 0;
+    case 25:
+        return syscall(SYS_futimesat, AT_FDCWD, path, microseconds) == 0;
+#endif
+    default:
+        return false;
+    }
+}
+
+static void scene_attributes(void)
+{
+    unsigned ways = 0;
+    bool more;
+    do {
+        char name[64];
+        int fd = open_named("attributes", ways, PIECE, 0);
+        snprintf(name, sizeof(name), "attributes-%u-%u", ways, (unsigned)PIECE);
+        unsigned long writes = counter(power_socket, "counters", "writes");
+        put(fd, 0, PIECE, PIECE, ways);
+        more = change_attributes(ways, fd, below(work, name));
+        if (more && counter(power_socket, "counters", "writes") == writes)
+            fail("way %u of changing attributes left data unsent", ways);
+        CHECK(close(fd) == 0);
+        ways += more;
+    } while (more);
+    CHECK(ways >= 20);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"restart", scene_restart}, {"path", scene_path}, {"cut", scene_cut},
-                  {"tail", scene_tail},       {"full", scene_full}, {"stopped", scene_stopped}};
+    } scenes[] = {{"restart", scene_restart},
+                  {"path", scene_path},
+                  {"cut", scene_cut},
+                  {"tail", scene_tail},
+                  {"full", scene_full},
+                  {"stopped", scene_stopped},
+                  {"attributes", scene_attributes}};
     work = directory(argc, argv);
     if (argc == 3 && strcmp(argv[2], "whole") == 0)
         return look_at_whole_files();
