@@ -34,7 +34,7 @@ struct mount_server {
     struct nfs_session *session;       /* NULL: the version has none */
     const _Atomic bool *lost;          /* has another host taken its fence? NULL: it has none */
     struct net_server *net;            /* NULL until the first export was mounted */
-    uint16_t mntport, nfsport;
+    _Atomic uint16_t mntport, nfsport; /* as the last first contact of an export found them */
     struct mount_sender sender;
     _Atomic bool renewing;   /* a thread renews the lease of its session */
     _Atomic uint32_t blamed; /* the log has the fault of these paths: a bit for each, by position */

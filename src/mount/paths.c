@@ -37,21 +37,25 @@ static int ms_until(uint64_t deadline_ns)
     return deadline_ns > now + 1000000 ? (int)((deadline_ns - now) / 1000000) : 1;
 }
 
-/* Asks for the ports that the nfstab does not have, until `deadline_ns`. */
+/* Asks for the ports that the nfstab does not have, until `deadline_ns`. The server gets both when
+ * they are known: another mount of it may use them meanwhile. */
 static int find_ports(struct mount_server *server, struct mount3_target *target,
                       uint64_t deadline_ns)
 {
     const struct conf_server *conf = server->conf;
     int result = 0;
-    server->mntport = (uint16_t)conf->mntport;
-    server->nfsport = (uint16_t)conf->nfsport;
-    if (!server->mntport)
-        result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &server->mntport);
+    uint16_t mntport = (uint16_t)conf->mntport, nfsport = (uint16_t)conf->nfsport;
+    if (!mntport)
+        result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &mntport);
     target->timeout_ms = ms_until(deadline_ns);
-    if (result == 0 && !server->nfsport)
-        result = mount3_portmap(target, NFS_PROGRAM, server->version->number, &server->nfsport);
+    if (result == 0 && !nfsport)
+        result = mount3_portmap(target, NFS_PROGRAM, server->version->number, &nfsport);
     target->timeout_ms = ms_until(deadline_ns);
-    return result;
+    if (result != 0)
+        return result;
+    server->mntport = mntport;
+    server->nfsport = nfsport;
+    return 0;
 }
 
 /* Is the directory with this root handle the one at the mount point? -ESTALE: the server does not
