@@ -300,6 +300,40 @@ UNIT_TEST(what_an_unwatched_process_had_sent_takes_nobody_from_what_a_watched_on
     forget_file();
 }
 
+static int asks_sends_and_dies(void *asks)
+{
+    if (asks)
+        must(ledger_agent_ask(5, 77) >= 0);
+    return dies_with_acked_data(NULL);
+}
+
+/* What a process that asked, or did not, has sent as it dies: is it in nobody's care? The agent,
+ * which is this process, does not answer. */
+static bool is_nobodys(uint64_t inode, bool asks)
+{
+    open_file(inode);
+    assert_int_equal(run_child(asks_sends_and_dies, asks ? &file : NULL), 128 + SIGKILL);
+    ledger_process_sweep(0);
+    bool nobodys = ledger_file_has_sent_strays(&file);
+    forget_file();
+    return nobodys;
+}
+
+UNIT_TEST(what_was_sent_is_in_the_care_of_an_agent_that_was_asked_and_has_not_answered)
+{
+    assert_int_equal(ledger_agent_become(), 0);
+    ledger_agent_ready();
+    int place = ledger_agent_ask(5, 77);
+    assert_true(place >= 0);
+    ledger_agent_serve((unsigned)place, false);
+    assert_true(is_nobodys(626, true)); /* it may never be able to commit it */
+    ledger_agent_serve((unsigned)place, true);
+    assert_false(is_nobodys(627, true));
+    assert_true(is_nobodys(628, false));
+    ledger_agent_resign();
+    assert_true(is_nobodys(629, true));
+}
+
 int main(void)
 {
     return unit_run(open_all, remove_run_directory);
