@@ -153,6 +153,30 @@ UNIT_TEST(who_finds_another_time_than_is_known_was_overtaken)
     forget_file();
 }
 
+UNIT_TEST(nobody_was_overtaken_of_whose_file_nothing_is_known_any_more)
+{
+    struct ledger_file later;
+    struct ledger_file_key key;
+    struct ledger_write write;
+    struct ledger_ending ending = {.file = &file,
+                                   .write = &write,
+                                   .outcome = LEDGER_WRITE_STABLE,
+                                   .before_ctime = 1001,
+                                   .overtaken = true, /* a result counts once it is set */
+                                   .is_old = true};
+    uint64_t lost;
+    open_file(630);
+    write_dirty(&file, 0, 100, 'o');
+    assert_int_equal(take(&file, &write), 1);
+    key_for(&key, 630);
+    key.handle[8] = 1; /* the server gave it another one */
+    assert_true(ledger_file_attach(&later, &key, &(struct timespec){0}, &lost));
+    assert_true(ledger_file_rename(&file, &key, &(struct timespec){0}, &lost));
+    ledger_writes_end(&ending, 1);
+    assert_false(ending.overtaken || ending.is_old);
+    forget_file();
+}
+
 UNIT_TEST(what_is_set_aside_is_what_the_dead_left_and_is_told_to_those_who_have_the_file)
 {
     struct ledger_seen own, *_Atomic seen = &own;
