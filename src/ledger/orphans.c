@@ -8,6 +8,13 @@ bool ledger_is_cared_for(const _Atomic uint32_t *carer)
     return number != 0 && number == ledger_agent_number();
 }
 
+bool ledger_entry_sent_is_cared_for(const struct ledger_entry *entry)
+{
+    uint32_t number = ledger_agent_number();
+    return ledger_is_cared_for(&entry->sent_carer) &&
+           (number == ledger_agent_self || ledger_agent_serves_key(number, entry->server));
+}
+
 /* The flag may be set though none are left: then it is cleared. */
 bool ledger_entry_has_sent_orphans(struct ledger_entry *entry)
 {
@@ -23,15 +30,12 @@ bool ledger_entry_has_sent_orphans(struct ledger_entry *entry)
 }
 
 /* Does the agent that lives know of the process, and learn of its death? What a process sent is in
- * the care of an agent that it has asked: it may die before the agent answers. But the agent must
- * be in contact with the server. What is dirty is only left behind after the answer. */
-static bool is_known(const struct ledger_entry *entry, uint32_t slot, uint32_t number, bool sent)
+ * the care of an agent that it has asked: it may die before the agent answers. What is dirty is
+ * only left behind after the answer. */
+static bool is_known(uint32_t slot, uint32_t number, bool sent)
 {
     uint32_t watched = atomic_load(&ledger_map.shared->processes[slot].watched);
-    if (number == 0 || watched == number)
-        return number != 0;
-    return sent && watched == (LEDGER_WATCH_ASKED | number) &&
-           ledger_agent_serves_key(number, entry->server);
+    return number && (sent ? watched & ~LEDGER_WATCH_ASKED : watched) == number;
 }
 
 void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag)
@@ -41,7 +45,7 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t fla
                      : atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED;
     uint32_t number = ledger_agent_number();
     _Atomic uint32_t *carer = sent ? &entry->sent_carer : &entry->carer;
-    bool all = is_known(entry, slot, number, sent) && (!some || ledger_is_cared_for(carer));
+    bool all = is_known(slot, number, sent) && (!some || ledger_is_cared_for(carer));
     atomic_store(carer, all ? number : 0); /* 0: no agent has all of it in its care */
     atomic_fetch_or(&entry->flags, flag | LEDGER_ENTRY_OWED);
 }
