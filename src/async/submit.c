@@ -2,6 +2,7 @@
  * Asynchronous I/O: submitting. Requests that fit in one call are announced, and leave together,
  * over the channels of their lane; all others are carried out at once.
  */
+#include "durable/agent.h"
 #include "durable/fsync.h"
 #include "durable/early.h"
 #include "file/flags.h"
@@ -192,8 +193,10 @@ static void submit_writes(struct batch *batch)
     for (unsigned i = 0; i < count; i++) {
         unsigned begun = 0, all = count - i;
         if (file_inode_enter_many(inode, all)) {
-            if (unstable)
+            if (unstable) {
+                durable_agent_meet(inode->mount);
                 durable_commit_early(inode, batch->writes[i]->open->auth);
+            }
             begun = ledger_writes_try(&inode->entry, list + i, all);
             if (begun < all)
                 file_inode_leave_many(inode, all - begun);

@@ -72,6 +72,13 @@ uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, b
     return 0;
 }
 
+void durable_agent_meet(struct mount *mount)
+{
+    uint32_t number = ledger_agent_number();
+    if (number && !ledger_agent_knows(number))
+        (void)ledger_agent_ask(atomic_load(&mount->registry_key), mount->device);
+}
+
 /* The first wanted mount of which the agent has not said that it serves it; NULL: there is none. */
 static const struct mount *unserved(uint32_t number)
 {

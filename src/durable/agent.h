@@ -19,6 +19,13 @@ void durable_agent_prepare(void);
  */
 uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, bool *wanted);
 
+/*
+ * Call this before a write that waits for its server becomes UNSTABLE there: makes sure that the
+ * agent, if one lives, knows of this process, and so commits the data should the process die. Does
+ * not wait. Mostly a few loads.
+ */
+void durable_agent_meet(struct mount *mount);
+
 /* For the sender. Is something wanted of an agent? The second starts one if none lives, asks it for
  * what is wanted, and waits for its answers, for a second at most. The log says what cannot be had.
  */

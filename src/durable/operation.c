@@ -45,7 +45,7 @@ void durable_write_judge(struct durable_write *write, int result,
                          const struct nfs_transfer *transfer, struct ledger_ending *ending)
 {
     struct ledger_write *announced = &write->announced;
-    ending->overtaken = ending->is_old = ending->several = false;
+    ending->several = false;
     announced->unsettled = announced->unsettled || transfer->unsettled;
     announced->doubtful = announced->doubtful || is_doubtful(write, result, transfer->repeated);
     ending->file = write->to->entry;

@@ -37,8 +37,9 @@
 #include "sys/sys.h"
 
 enum {
-    OTHERS_MS = 100, /* for calls of processes that cannot be asked */
-    DIRTY_MS = 10000 /* for others to send what this process cannot */
+    OTHERS_MS = 100,  /* for calls of processes that cannot be asked */
+    DIRTY_MS = 10000, /* for others to send what this process cannot; */
+    UNKNOWN_MS = 2000 /* while it cannot see whether there is any: mostly it is sent by then */
 };
 
 unsigned fd_world_abroad_ms = 3000, fd_world_unasked_ms = 5000;
@@ -95,14 +96,20 @@ static bool has_no_name(const struct file_inode *inode)
 
 void fd_world_await_others(dev_t device, ino_t number, const char *path)
 {
-    int i = 0;
-    while (i < DIRTY_MS && ledger_outside_dirty(device, number)) {
+    enum ledger_outside found = ledger_outside_look(device, number);
+    for (int i = 0; found != LEDGER_OUTSIDE_CLEAN; i += 10) {
+        if (i >= (found == LEDGER_OUTSIDE_DIRTY ? DIRTY_MS : UNKNOWN_MS))
+            break;
         sys_nanosleep_ms(10);
-        i += 10;
+        found = ledger_outside_look(device, number);
     }
-    if (i >= DIRTY_MS)
+    if (found == LEDGER_OUTSIDE_DIRTY)
         log_error("%s: the kernel serves it while data that other processes wrote is not at the "
                   "server: they do not send it, and this process cannot",
+                  path);
+    else if (found == LEDGER_OUTSIDE_UNKNOWN)
+        log_error("%s: the kernel serves it, and data that other processes wrote may not be at the "
+                  "server: this process cannot read the registry",
                   path);
 }
 

@@ -38,11 +38,11 @@ static int ask_once(struct file_inode *inode, const struct rpc_auth *auth,
     struct ledger_attributes fresh;
     file_attributes_convert(&attr, &fresh);
     ledger_file_learned(&inode->entry, epoch, &fresh, asked_ns);
-    *settled = true;
     if (ledger_file_attributes(&inode->entry, attributes, &verified_ns)) {
         *settled = verified_ns >= asked_ns || fresh.size >= attributes->size;
     } else {
         uint64_t least = ledger_file_least_size(&inode->entry);
+        *settled = ledger_file_asking(&inode->entry) == epoch; /* else it may be an older answer */
         *attributes = fresh;
         if (attributes->size < least)
             attributes->size = least;

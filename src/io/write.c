@@ -1,5 +1,6 @@
 /* Writing: in pieces, each left behind or sent. */
 #include "durable/sync.h"
+#include "durable/agent.h"
 #include "durable/early.h"
 #include "file/flags.h"
 #include "io/append.h"
@@ -41,6 +42,8 @@ int io_write_announce(struct file_open *open, struct ledger_beginning *beginning
 {
     for (int attempt = 0;;) {
         beginning->keep = *stable == NFS_UNSTABLE;
+        if (beginning->keep)
+            durable_agent_meet(open->inode->mount);
         int result = ledger_write_start(&open->inode->entry, beginning, wait);
         if (result == LEDGER_IS_DIRTY &&
             (result = durable_flush_range(open->inode, open->auth, beginning->offset,

@@ -45,6 +45,14 @@ bool ledger_agent_watches(uint32_t number)
                                         memory_order_acquire) == number;
 }
 
+bool ledger_agent_knows(uint32_t number)
+{
+    uint32_t slot = ledger_process_slot_taken();
+    const struct ledger_process *process = &ledger_map.shared->processes[slot];
+    uint32_t watched = atomic_load_explicit(&process->watched, memory_order_relaxed);
+    return slot && (watched & ~LEDGER_WATCH_ASKED) == number;
+}
+
 /* Another server may have the place by now, or may have had it meanwhile. */
 bool ledger_agent_serves(uint32_t number, unsigned place, uint64_t key)
 {
@@ -52,12 +60,6 @@ bool ledger_agent_serves(uint32_t number, unsigned place, uint64_t key)
     return atomic_load_explicit(&server->served, memory_order_acquire) == number &&
            atomic_load_explicit(&server->key, memory_order_acquire) == key &&
            atomic_load_explicit(&server->served, memory_order_relaxed) == number;
-}
-
-bool ledger_agent_vouches(uint32_t number, uint32_t user)
-{
-    return user < LEDGER_USERS && atomic_load_explicit(&ledger_map.shared->users[user].vouched,
-                                                       memory_order_acquire) == number;
 }
 
 /* The place of the server with this key. -ENOSPC: there is none. */
@@ -68,6 +70,18 @@ static int known_place(uint64_t key)
             return i;
     }
     return -ENOSPC;
+}
+
+bool ledger_agent_serves_key(uint32_t number, uint64_t key)
+{
+    int place = known_place(key);
+    return place >= 0 && ledger_agent_serves(number, (unsigned)place, key);
+}
+
+bool ledger_agent_vouches(uint32_t number, uint32_t user)
+{
+    return user < LEDGER_USERS && atomic_load_explicit(&ledger_map.shared->users[user].vouched,
+                                                       memory_order_acquire) == number;
 }
 
 /* Makes a place for the server. Another process may do so at the same time. -ENOSPC: there is no
@@ -102,12 +116,12 @@ static void ring(void)
 int ledger_agent_ask(uint64_t key, uint64_t device)
 {
     uint32_t slot = ledger_process_slot(), number = ledger_agent_number();
-    int place = slot ? place_of(key, device) : -ENOSPC;
-    if (place < 0)
-        return place;
+    if (!slot)
+        return -ENOSPC;
+    int place = place_of(key, device);
     _Atomic uint32_t *watched = &ledger_map.shared->processes[slot].watched;
     if (number == 0 || atomic_load(watched) != number)
-        atomic_store(watched, LEDGER_WATCH_WANTED);
+        atomic_store(watched, LEDGER_WATCH_ASKED | number);
     ring();
     return place;
 }

@@ -25,9 +25,14 @@ bool ledger_agent_is_there(void);
 uint32_t ledger_agent_pid(void);
 /* Does this agent watch the calling process? Two loads. */
 bool ledger_agent_watches(uint32_t number);
+/* Does it, or has this process asked it? Then it learns of the process's death: at once, or as it
+ * comes to answer. A load. */
+bool ledger_agent_knows(uint32_t number);
 /* Is this agent in contact with the server of this key? `place`: the server's place, as
  * ledger_agent_ask() returned it; another server may have it by now. Some loads. */
 bool ledger_agent_serves(uint32_t number, unsigned place, uint64_t key);
+/* The same for who does not know the place: looks for it. */
+bool ledger_agent_serves_key(uint32_t number, uint64_t key);
 
 /* Would this agent send as this user (users.h)? A load. */
 bool ledger_agent_vouches(uint32_t number, uint32_t user);

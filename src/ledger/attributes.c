@@ -185,6 +185,13 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
         ledger_cache_times(entry, attributes, now_ns, difference == 0);
     if (!known && (truncated || now_ns < verified_ns))
         return; /* neither the old size nor this one can be trusted */
+    if (!own && known && difference == 0 && now_ns >= verified_ns &&
+        ledger_nanoseconds(&attributes->ctime) < atomic_load(&entry->ctime)) {
+        /* Asked later, and an earlier time of change: it was answered before that change, or the
+         * server's clock was set back. The next question tells. */
+        ledger_entry_doubt_size(entry);
+        return;
+    }
     bool later = ledger_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
     bool newest = !known || now_ns >= verified_ns || later;
     if (!truncated && newest && (difference == 0 || attributes->size > size))

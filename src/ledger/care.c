@@ -32,8 +32,8 @@ void ledger_agent_ready(void)
     ledger_process_sweep(0);
     ledger_agent_give_back();
     do
-        number = atomic_fetch_add(&agent()->drawn, 1) + 1;
-    while (number == 0 || number == LEDGER_WATCH_WANTED);
+        number = (atomic_fetch_add(&agent()->drawn, 1) + 1) & ~LEDGER_WATCH_ASKED;
+    while (number == 0);
     sys_clock_gettime(CLOCK_REALTIME, &now);
     atomic_store(&agent()->since_s, (uint64_t)now.tv_sec);
     ledger_agent_self = number;

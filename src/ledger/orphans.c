@@ -8,6 +8,13 @@ bool ledger_is_cared_for(const _Atomic uint32_t *carer)
     return number != 0 && number == ledger_agent_number();
 }
 
+bool ledger_entry_sent_is_cared_for(const struct ledger_entry *entry)
+{
+    uint32_t number = ledger_agent_number();
+    return ledger_is_cared_for(&entry->sent_carer) &&
+           (number == ledger_agent_self || ledger_agent_serves_key(number, entry->server));
+}
+
 /* The flag may be set though none are left: then it is cleared. */
 bool ledger_entry_has_sent_orphans(struct ledger_entry *entry)
 {
@@ -22,18 +29,24 @@ bool ledger_entry_has_sent_orphans(struct ledger_entry *entry)
     return false;
 }
 
+/* Does the agent that lives know of the process, and learn of its death? What a process sent is in
+ * the care of an agent that it has asked: it may die before the agent answers. What is dirty is
+ * only left behind after the answer. */
+static bool is_known(uint32_t slot, uint32_t number, bool sent)
+{
+    uint32_t watched = atomic_load(&ledger_map.shared->processes[slot].watched);
+    return number && (sent ? watched & ~LEDGER_WATCH_ASKED : watched) == number;
+}
+
 void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag)
 {
     bool sent = flag == LEDGER_ENTRY_ORPHANED_SENT;
     bool some = sent ? ledger_entry_has_sent_orphans(entry)
                      : atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED;
     uint32_t number = ledger_agent_number();
-    bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
     _Atomic uint32_t *carer = sent ? &entry->sent_carer : &entry->carer;
-    if (!watched || (some && !ledger_is_cared_for(carer))) /* no agent has all of it in its care */
-        atomic_store(carer, 0);
-    else
-        atomic_store(carer, number);
+    bool all = is_known(slot, number, sent) && (!some || ledger_is_cared_for(carer));
+    atomic_store(carer, all ? number : 0); /* 0: no agent has all of it in its care */
     atomic_fetch_or(&entry->flags, flag | LEDGER_ENTRY_OWED);
 }
 

@@ -16,6 +16,9 @@ static inline bool ledger_record_is_orphan(const struct ledger_record *record)
 
 /* Does the agent that lives have it in its care? `carer`: of the entry. */
 bool ledger_is_cared_for(const _Atomic uint32_t *carer);
+/* Has it in its care what the dead sent of the file, and can it commit that, as it is in contact
+ * with the server? */
+bool ledger_entry_sent_is_cared_for(const struct ledger_entry *entry);
 /* Has a dead process left records of the file that are acknowledged? */
 bool ledger_entry_has_sent_orphans(struct ledger_entry *entry);
 

@@ -8,53 +8,75 @@
 #include "sys/sys.h"
 #include "run/directory.h"
 
-/* pread(), not mmap(): if the file shrinks meanwhile, only the reading ends. */
-static bool read_at(int fd, void *memory, size_t size, uint64_t offset)
+struct look {
+    int fd; /* of the registry */
+    enum ledger_outside result;
+};
+
+/* False: it cannot be read now; or the file is shorter, so that no process can use it. pread(), not
+ * mmap(): if the file shrinks meanwhile, only the reading ends. */
+static bool read_at(struct look *look, void *memory, size_t size, uint64_t offset)
 {
-    return sys_pread(fd, memory, size, (off_t)offset) == (ssize_t)size;
+    ssize_t length = sys_pread(look->fd, memory, size, (off_t)offset);
+    if (length < 0)
+        look->result = LEDGER_OUTSIDE_UNKNOWN;
+    return length == (ssize_t)size;
 }
 
-static bool usable(const struct ledger_shared *shared)
+/* Reads a member of struct ledger_shared, which is too large for the stack. */
+#define READ_MEMBER(look, member, to) \
+    read_at(look, to, sizeof(*(to)), offsetof(struct ledger_shared, member))
+
+static bool usable(const struct ledger_head *head)
 {
-    return shared->head.magic == LEDGER_REGISTRY_MAGIC &&
-           shared->head.layout == LEDGER_REGISTRY_LAYOUT &&
-           shared->head.header_size == sizeof(*shared);
+    return head->magic == LEDGER_REGISTRY_MAGIC && head->layout == LEDGER_REGISTRY_LAYOUT &&
+           head->header_size == sizeof(struct ledger_shared);
 }
 
-static bool is_dirty(int fd, const struct ledger_shared *shared, uint64_t device, uint64_t inode)
+/* Is a file with this number dirty in the set that is at this offset? */
+static void look_at_set(struct look *look, uint64_t at, uint64_t device, uint64_t inode)
 {
     struct ledger_entry set[LEDGER_SET_SIZE];
-    uint32_t stripe = ledger_stripe_of_inode(device, inode);
-    uint64_t at = ledger_registry_entries_at(shared);
-    if (atomic_load(&shared->stripes[stripe].dirty) == 0)
-        return false;
-    for (uint32_t number = stripe; number < LEDGER_SETS; number += LEDGER_STRIPES) {
-        if (!atomic_load(&shared->set_state[number]) ||
-            !read_at(fd, set, sizeof(set), at + number * sizeof(set)))
-            continue;
-        for (int i = 0; i < LEDGER_SET_SIZE; i++) {
-            if (atomic_load(&set[i].device) == device && atomic_load(&set[i].inode) == inode &&
-                atomic_load(&set[i].dirty) > 0)
-                return true;
-        }
+    if (!read_at(look, set, sizeof(set), at))
+        return;
+    for (int i = 0; i < LEDGER_SET_SIZE; i++) {
+        if (atomic_load(&set[i].device) == device && atomic_load(&set[i].inode) == inode &&
+            atomic_load(&set[i].dirty) > 0)
+            look->result = LEDGER_OUTSIDE_DIRTY;
     }
-    return false;
 }
 
-bool ledger_outside_dirty(uint64_t device, uint64_t inode)
+static void look_for(struct look *look, uint64_t device, uint64_t inode)
 {
-    struct ledger_shared *shared = NULL; /* large */
-    size_t size = offsetof(struct ledger_shared, processes);
-    bool dirty = false;
-    int fd = run_open_named("registry", O_RDONLY);
-    if (fd < 0)
-        return false;
-    shared = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!sys_mmap_failed(shared)) {
-        dirty =
-            read_at(fd, shared, size, 0) && usable(shared) && is_dirty(fd, shared, device, inode);
-        sys_munmap(shared, size);
+    const uint32_t stripe = ledger_stripe_of_inode(device, inode);
+    uint64_t at[LEDGER_PARTS], dirty;
+    struct ledger_counts counts;
+    struct ledger_head head;
+    uint8_t used;
+    if (!READ_MEMBER(look, head, &head) || !usable(&head) ||
+        !READ_MEMBER(look, stripes[stripe].dirty, &dirty) || dirty == 0 ||
+        !READ_MEMBER(look, chunk_count, &counts.chunks) ||
+        !READ_MEMBER(look, record_count, &counts.records) ||
+        !READ_MEMBER(look, bucket_count, &counts.buckets) ||
+        !READ_MEMBER(look, group_count, &counts.groups))
+        return;
+    ledger_map_lay_out(counts, at);
+    for (uint32_t set = stripe; set < LEDGER_SETS && look->result == LEDGER_OUTSIDE_CLEAN;
+         set += LEDGER_STRIPES) {
+        if (READ_MEMBER(look, set_state[set], &used) && used)
+            look_at_set(look, at[4] + set * sizeof(struct ledger_entry) * LEDGER_SET_SIZE, device,
+                        inode);
     }
-    sys_close(fd);
-    return dirty;
+}
+
+enum ledger_outside ledger_outside_look(uint64_t device, uint64_t inode)
+{
+    struct look look = {.fd = run_open_named("registry", O_RDONLY)};
+    if (look.fd == -EMFILE || look.fd == -ENFILE || look.fd == -ENOMEM)
+        return LEDGER_OUTSIDE_UNKNOWN;
+    if (look.fd < 0)
+        return LEDGER_OUTSIDE_CLEAN; /* there is none, or none that a process may use */
+    look_for(&look, device, inode);
+    sys_close(look.fd);
+    return look.result;
 }

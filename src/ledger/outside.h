@@ -7,8 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Is any file with this number dirty (dirty.h)? False also if that cannot be found out. Takes no
- * lock. */
-bool ledger_outside_dirty(uint64_t device, uint64_t inode);
+/* Is any file with this number dirty (dirty.h)? Takes no lock, and no memory. */
+enum ledger_outside {
+    LEDGER_OUTSIDE_CLEAN, /* or no process may use the registry */
+    LEDGER_OUTSIDE_DIRTY,
+    LEDGER_OUTSIDE_UNKNOWN /* it cannot be read now */
+};
+enum ledger_outside ledger_outside_look(uint64_t device, uint64_t inode);
 
 #endif

@@ -107,7 +107,7 @@ static uint64_t next_sequence(const struct ledger_entry *entry)
 /* Has a dead process left something that was sent, and that is in nobody's care? */
 static bool has_left_sent(struct ledger_entry *entry)
 {
-    return !ledger_is_cared_for(&entry->sent_carer) && ledger_entry_has_sent_orphans(entry);
+    return ledger_entry_has_sent_orphans(entry) && !ledger_entry_sent_is_cared_for(entry);
 }
 
 /* An answer does not follow. If it tells the ctime before it, others seem to have changed the file.

@@ -26,7 +26,7 @@ bool ledger_file_has_sent_strays(struct ledger_file *file)
 {
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     bool found = entry && ledger_entry_has_sent_orphans(entry) &&
-                 !ledger_is_cared_for(&entry->sent_carer) && !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
+                 !ledger_entry_sent_is_cared_for(entry) && !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
     if (entry)
         ledger_entry_unlock(file);
     return found;

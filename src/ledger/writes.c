@@ -451,7 +451,6 @@ static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
         ledger_entry_lose(entry, ending->error);
     if (write->doubtful)
         ledger_records_distrust(ledger_entry_index(entry));
-    ending->is_old = false;
     ending->overtaken =
         ending->before_ctime != 0 && ending->before_ctime != atomic_load(&entry->ctime);
     if (ending->attributes_known) {
@@ -470,6 +469,8 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
                          struct ledger_garbage *garbage, bool *orphans)
 {
     struct ledger_write *write = ending->write;
+    if (first)
+        ending->overtaken = ending->is_old = false;
     if (!write->record_count)
         return 0;
     struct ledger_entry *entry = entry_of(write);

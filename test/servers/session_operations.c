@@ -59,9 +59,13 @@ static uint32_t session_server_exchange_id(struct session_server_call *call)
 
 static void session_server_channel(struct xdr_writer *w, uint32_t requests)
 {
-    const uint32_t words[] = {
-        0, SERVER_FILE + 4096, atomic_load(&session_server.response_max), SERVER_KEPT, 16, requests,
-        0};
+    const uint32_t words[] = {0,
+                              atomic_load(&session_server.request_max),
+                              atomic_load(&session_server.response_max),
+                              SERVER_KEPT,
+                              16,
+                              requests,
+                              0};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         xdr_put_u32(w, words[i]);
 }

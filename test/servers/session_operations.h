@@ -69,7 +69,7 @@ enum session_server_lie {
 
 struct session_server {
     /* what a test sets */
-    _Atomic uint32_t slots, target, highest_lie, response_max;
+    _Atomic uint32_t slots, target, highest_lie, request_max, response_max;
     _Atomic uint32_t fail_op, fail_status, fail_count; /* this operation, so often */
     _Atomic int death, deaths;                         /* enum session_server_death, so often */
     _Atomic int uncached; /* calls, so many, that it carried out, and kept no reply of */

@@ -183,6 +183,7 @@ void session_server_start(void)
     memset(&session_server, 0, sizeof(session_server));
     atomic_store(&session_server.slots, SERVER_SLOTS);
     atomic_store(&session_server.target, SERVER_SLOTS - 1);
+    atomic_store(&session_server.request_max, SERVER_FILE + 4096);
     atomic_store(&session_server.response_max, SERVER_FILE + 4096);
     for (int i = 0; i < SERVER_CONNECTIONS; i++)
         session_server.fds[i] = -1;

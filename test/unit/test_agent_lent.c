@@ -228,6 +228,7 @@ static int writes_and_waits(void *unused)
 static int is_agent(void *unused)
 {
     uint32_t seen = 0;
+    uint64_t key, device;
     bool watched;
     int pid;
     (void)unused;
@@ -239,6 +240,10 @@ static int is_agent(void *unused)
         for (uint32_t slot = 1; slot < ledger_process_count(); slot++) {
             if (ledger_agent_asked(slot, &pid, &watched))
                 ledger_agent_watch(slot, pid);
+        }
+        for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
+            if (ledger_agent_server(place, &key, &device))
+                ledger_agent_serve(place, true);
         }
     }
 }

@@ -91,6 +91,54 @@ UNIT_TEST(a_reply_that_was_overtaken_changes_no_size)
     assert_int_equal(size_of(&file), 50);
 }
 
+static void learn_asked(struct ledger_file *file, uint64_t size, long ctime, uint64_t asked_ns)
+{
+    struct ledger_attributes attributes = {.size = size, .ctime = {ctime, 0}, .mtime = {ctime, 0}};
+    ledger_file_learned(file, ledger_file_asking(file), &attributes, asked_ns);
+}
+
+UNIT_TEST(of_two_answers_the_later_question_may_have_the_older_one)
+{
+    struct ledger_file file;
+    attach_learned(&file, 83, 100, 1);
+    learn_asked(&file, 200, 3, 10); /* someone elsewhere wrote to it between the two answers */
+    learn_asked(&file, 100, 1, 20);
+    assert_int_equal(size_of(&file), UINT64_MAX);
+    learn_asked(&file, 100, 1, 30); /* asked before that was known */
+    assert_int_equal(size_of(&file), UINT64_MAX);
+    learn_asked(&file, 200, 3, sys_now_ns());
+    assert_int_equal(size_of(&file), 200);
+}
+
+UNIT_TEST(a_server_whose_clock_was_set_back_is_believed_when_it_is_asked_again)
+{
+    struct ledger_file file;
+    struct ledger_attributes attributes;
+    uint64_t verified;
+    attach_learned(&file, 84, 100, 1000);
+    learn_asked(&file, 50, 900, 1001);
+    uint64_t now = sys_now_ns();
+    learn_asked(&file, 50, 900, now);
+    assert_true(ledger_file_attributes(&file, &attributes, &verified));
+    assert_int_equal(attributes.size, 50);
+    assert_int_equal(attributes.ctime.tv_sec, 900);
+    learn_asked(&file, 60, 901, now + 1);
+    assert_int_equal(size_of(&file), 60);
+}
+
+/* What was told does not become what this host did itself. */
+UNIT_TEST(who_doubts_the_size_still_sees_that_somebody_else_changed_the_file)
+{
+    struct ledger_file file;
+    attach_learned(&file, 85, 100, 1);
+    struct ledger_attributes now = {.size = 100, .ctime = {3, 0}, .mtime = {3, 0}};
+    learn_asked(&file, 100, 3, 10);
+    learn_asked(&file, 100, 2, 20);
+    learn_asked(&file, 100, 3, sys_now_ns());
+    assert_int_equal(ledger_file_changed_by_other(&file, ledger_file_asking(&file), &now),
+                     LEDGER_CHANGE_TIME);
+}
+
 UNIT_TEST(the_size_never_falls_below_uncommitted_data)
 {
     struct ledger_file file;

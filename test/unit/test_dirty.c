@@ -1,6 +1,7 @@
 /* Dirty data: src/ledger/dirty.c. */
 #include "dirty_scene.h"
 #include "ledger/outside.h"
+#include "no_descriptors.h"
 
 /* ---- writing, reading, sending ---- */
 
@@ -257,16 +258,35 @@ UNIT_TEST(who_cannot_map_the_registry_sees_in_its_file_what_is_dirty)
     struct ledger_file file;
     struct ledger_write write;
     attach(&file, 516);
-    assert_false(ledger_outside_dirty(77, 516));
+    assert_int_equal(ledger_outside_look(77, 516), LEDGER_OUTSIDE_CLEAN);
     write_dirty(&file, 0, 8192, 'o');
-    assert_true(ledger_outside_dirty(77, 516));
-    assert_false(ledger_outside_dirty(77, 517));
-    assert_false(ledger_outside_dirty(78, 516));
+    assert_int_equal(ledger_outside_look(77, 516), LEDGER_OUTSIDE_DIRTY);
+    assert_int_equal(ledger_outside_look(77, 517), LEDGER_OUTSIDE_CLEAN);
+    assert_int_equal(ledger_outside_look(78, 516), LEDGER_OUTSIDE_CLEAN);
     assert_int_equal(take(&file, &write), 1);
-    assert_true(ledger_outside_dirty(77, 516));
+    assert_int_equal(ledger_outside_look(77, 516), LEDGER_OUTSIDE_DIRTY);
     ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
-    assert_false(ledger_outside_dirty(77, 516));
+    assert_int_equal(ledger_outside_look(77, 516), LEDGER_OUTSIDE_CLEAN);
     ledger_file_forget(&file, false);
+}
+
+static int looks_without_a_descriptor(void *file)
+{
+    write_dirty(file, 0, 8192, 'o');
+    must(ledger_outside_look(77, 519) == LEDGER_OUTSIDE_DIRTY);
+    no_descriptors_begin();
+    must(ledger_outside_look(77, 519) == LEDGER_OUTSIDE_UNKNOWN);
+    return 0;
+}
+
+UNIT_TEST(who_has_no_descriptor_for_that_does_not_know)
+{
+    struct ledger_file file;
+    attach(&file, 519);
+    assert_int_equal(run_child(looks_without_a_descriptor, &file), 0);
+    ledger_process_sweep(0);
+    ledger_file_forget(&file, false);
+    assert_int_equal(ledger_outside_look(77, 519), LEDGER_OUTSIDE_CLEAN);
 }
 
 /* ---- fsync, close, handles ---- */

@@ -7,6 +7,7 @@
 #include "rounds.h"
 #include "fd/stat.h"
 #include "fd/truncate.h"
+#include "file/attributes.h"
 #include "file/table.h"
 
 enum { SIZE = 100000, MEBIBYTE = 1 << 20 };
@@ -516,6 +517,26 @@ ENGINE_TEST(allocation_writes_what_is_beyond_the_end)
     engine_expect(fd, SIZE, 0, 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(disk_size("f"), 3 * SIZE + 100);
+}
+
+/* An answer to an earlier question told a later change. */
+ENGINE_TEST(who_gets_an_older_answer_than_is_known_asks_again)
+{
+    disk_make("f", SIZE, 1);
+    struct file_open *open = file_get(engine_adopt("f", O_RDONLY));
+    struct ledger_file *file = &open->inode->entry;
+    struct ledger_attributes attributes;
+    CHECK_EQUAL(file_inode_ask(open->inode, open->auth, &attributes), 0);
+    attributes.size = 3 * SIZE;
+    attributes.ctime.tv_sec += 1000;
+    ledger_file_learned(file, ledger_file_asking(file), &attributes, sys_now_ns());
+    unsigned asked = server_calls(NFS_PROC_GETATTR);
+    CHECK_EQUAL(file_inode_ask(open->inode, open->auth, &attributes), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_GETATTR), asked + 2);
+    CHECK_EQUAL(attributes.size, SIZE);
+    CHECK_EQUAL(file_inode_ask(open->inode, open->auth, &attributes), 0);
+    CHECK_EQUAL(server_calls(NFS_PROC_GETATTR), asked + 3);
+    file_put(open);
 }
 
 int main(void)

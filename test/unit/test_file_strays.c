@@ -7,6 +7,7 @@
 #include "fd/adopt.h"
 #include "file/table.h"
 #include "ledger/dirty.h"
+#include "ledger/store/processes.h"
 #include "ledger/strays.h"
 #include "run/directory.h"
 #include "run/strays.h"
@@ -487,6 +488,35 @@ STRAY_TEST(who_is_overtaken_says_so_and_sends_nothing_else)
                              "16384"),
                 1);
     CHECK_EQUAL(strays(), 0);
+}
+
+static void writes_at_once_and_dies(int fd)
+{
+    engine_put(fd, BLOCK, 2 * BLOCK, 1);
+    kill(getpid(), SIGKILL);
+}
+
+/* The child's first write waits for the server, as no agent watches it yet. */
+static void has_a_child_that_dies(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    struct ledger_file *file = &file_get(fd)->inode->entry;
+    unsigned sent = server_calls(NFS_PROC_WRITE);
+    pid_t child = engine_fork();
+    if (child == 0)
+        writes_at_once_and_dies(fd);
+    CHECK_EQUAL(waitpid(child, NULL, 0), child);
+    ledger_process_sweep(0);
+    CHECK_EQUAL(server_calls(NFS_PROC_WRITE), sent + 1);
+    CHECK_EQUAL(ledger_file_uncommitted(file), BLOCK);
+    CHECK(!ledger_file_has_sent_strays(file));
+}
+
+SCENE_TEST(what_a_process_sent_and_did_not_live_to_be_watched_is_the_agents)
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", BLOCKS * BLOCK, 0);
+    scene_run(has_a_child_that_dies);
 }
 
 int main(void)

@@ -153,6 +153,30 @@ UNIT_TEST(who_finds_another_time_than_is_known_was_overtaken)
     forget_file();
 }
 
+UNIT_TEST(nobody_was_overtaken_of_whose_file_nothing_is_known_any_more)
+{
+    struct ledger_file later;
+    struct ledger_file_key key;
+    struct ledger_write write;
+    struct ledger_ending ending = {.file = &file,
+                                   .write = &write,
+                                   .outcome = LEDGER_WRITE_STABLE,
+                                   .before_ctime = 1001,
+                                   .overtaken = true, /* a result counts once it is set */
+                                   .is_old = true};
+    uint64_t lost;
+    open_file(630);
+    write_dirty(&file, 0, 100, 'o');
+    assert_int_equal(take(&file, &write), 1);
+    key_for(&key, 630);
+    key.handle[8] = 1; /* the server gave it another one */
+    assert_true(ledger_file_attach(&later, &key, &(struct timespec){0}, &lost));
+    assert_true(ledger_file_rename(&file, &key, &(struct timespec){0}, &lost));
+    ledger_writes_end(&ending, 1);
+    assert_false(ending.overtaken || ending.is_old);
+    forget_file();
+}
+
 UNIT_TEST(what_is_set_aside_is_what_the_dead_left_and_is_told_to_those_who_have_the_file)
 {
     struct ledger_seen own, *_Atomic seen = &own;
@@ -297,6 +321,53 @@ UNIT_TEST(what_an_unwatched_process_had_sent_takes_nobody_from_what_a_watched_on
     end_agent(agent);
     assert_false(strays);
     assert_true(sent);
+    forget_file();
+}
+
+static int asks_sends_and_dies(void *asks)
+{
+    if (asks)
+        must(ledger_agent_ask(5, 77) >= 0);
+    return dies_with_acked_data(NULL);
+}
+
+/* A process that asks, or does not, sends something and dies. */
+static void send_and_die(uint64_t inode, bool asks)
+{
+    open_file(inode);
+    assert_int_equal(run_child(asks_sends_and_dies, asks ? &file : NULL), 128 + SIGKILL);
+    ledger_process_sweep(0);
+}
+
+/* Is what was sent in nobody's care, as another process sees it? */
+static bool is_nobodys(void)
+{
+    uint32_t self = ledger_agent_self;
+    ledger_agent_self = 0;
+    bool nobodys = ledger_file_has_sent_strays(&file);
+    ledger_agent_self = self;
+    return nobodys;
+}
+
+/* The agent is this process, and answers nobody. */
+UNIT_TEST(what_was_sent_is_in_the_care_of_an_agent_that_was_asked_and_can_commit_it)
+{
+    assert_int_equal(ledger_agent_become(), 0);
+    ledger_agent_ready();
+    int place = ledger_agent_ask(5, 77);
+    assert_true(place >= 0);
+    send_and_die(626, true);
+    ledger_agent_serve((unsigned)place, false); /* it may never be in contact with the server */
+    assert_true(is_nobodys());
+    ledger_agent_serve((unsigned)place, true);
+    assert_false(is_nobodys());
+    forget_file();
+    send_and_die(628, false);
+    assert_true(is_nobodys());
+    forget_file();
+    send_and_die(627, true);
+    ledger_agent_resign();
+    assert_true(is_nobodys());
     forget_file();
 }
 

@@ -337,6 +337,35 @@ SESSION_TEST(a_server_that_forgot_the_session_gets_another)
     assert_int_equal(asked(S_CREATE_SESSION), 3);
 }
 
+SESSION_TEST(a_server_that_takes_less_since_it_restarted_gets_shorter_calls)
+{
+    static uint8_t data[4 * BLOCK], back[4 * BLOCK];
+    struct nfs_transfer done;
+    write_block(1, &done);
+    for (int write = 0; write < 2; write++)
+        assert_int_equal(nfs_longest(&session_client, write), 2 * BLOCK);
+    atomic_store(&session_server.request_max, BLOCK + 4096);
+    atomic_store(&session_server.response_max, BLOCK / 2 + 4096);
+    atomic_store(&session_server.forget, true);
+    read_block(1);
+    assert_int_equal(nfs_longest(&session_client, true), BLOCK);
+    assert_int_equal(nfs_longest(&session_client, false), BLOCK / 2);
+    memset(data, 5, sizeof(data));
+    unsigned before = asked(S_WRITE);
+    assert_int_equal(transfer(true, 0, data, sizeof(data), &done), 0);
+    assert_int_equal(asked(S_WRITE) - before, 4);
+    before = asked(S_READ);
+    assert_int_equal(transfer(false, 0, back, sizeof(back), &done), 0);
+    assert_int_equal(asked(S_READ) - before, 8);
+    assert_memory_equal(data, back, sizeof(data));
+    atomic_store(&session_server.request_max, SERVER_FILE + 4096); /* and as much again */
+    atomic_store(&session_server.response_max, SERVER_FILE + 4096);
+    atomic_store(&session_server.forget, true);
+    read_block(5);
+    for (int write = 0; write < 2; write++)
+        assert_int_equal(nfs_longest(&session_client, write), 2 * BLOCK);
+}
+
 SESSION_TEST(statuses_that_end_a_session)
 {
     static const uint32_t ends[] = {NFS4ERR_BADSESSION,     NFS4ERR_DEADSESSION,

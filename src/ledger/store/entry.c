@@ -18,9 +18,14 @@ uint64_t ledger_entry_uncommitted_end(struct ledger_entry *entry)
 
 void ledger_entry_forget_size(struct ledger_entry *entry)
 {
+    ledger_entry_untold(entry);
+    ledger_entry_doubt_size(entry);
+}
+
+void ledger_entry_doubt_size(struct ledger_entry *entry)
+{
     ledger_entry_change(entry);
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
-    ledger_entry_untold(entry);
     uint64_t end = ledger_entry_uncommitted_end(entry);
     ledger_entry_outdate(entry); /* before the size: see ledger_stamp_end_lasts() */
     atomic_store(&entry->size, end > entry->dirty_end ? end : entry->dirty_end);

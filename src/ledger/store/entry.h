@@ -112,7 +112,8 @@ static inline void ledger_record_hold_over(struct ledger_record *record)
     ledger_entry_count_change(entry);
 }
 
-/* The size is not known any more: the server must be asked. */
+/* The size is not known any more: the server must be asked. forget_size: nor what this host did. */
+void ledger_entry_doubt_size(struct ledger_entry *entry);
 void ledger_entry_forget_size(struct ledger_entry *entry);
 /* A truncation made the size this. Data of the ledger beyond it is cut off. */
 void ledger_entry_set_size(struct ledger_entry *entry, uint64_t size,

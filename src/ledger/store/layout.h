@@ -286,13 +286,14 @@ struct ledger_process {
     _Atomic uint32_t wrote;       /* the process has had records */
     _Atomic uint32_t truncations; /* changes of size in progress, and turns to append */
     _Atomic uint64_t ahead;       /* bytes of its memory that are read ahead: see quota.c */
-    _Atomic uint32_t watched;     /* by this agent, or LEDGER_WATCH_WANTED; 0: it never asked */
+    _Atomic uint32_t watched;     /* by this agent; or LEDGER_WATCH_ASKED; 0: it never asked */
     /* Why it cannot write behind: enum ledger_agent_lack, and errno << 8; or 0. */
     _Atomic uint32_t lack;
 };
 
-/* `watched` of a process that has asked, and has no answer yet. */
-enum { LEDGER_WATCH_WANTED = UINT32_MAX };
+/* Set in `watched` of a process that has asked, and has no answer yet. The other bits are the
+ * number of the agent that it asked; 0: there was none. */
+#define LEDGER_WATCH_ASKED (UINT32_C(1) << 31)
 
 /* A server that processes write behind to, by the name in the keys of its files. Only the agent
  * frees the place, while it watches no process. */
