@@ -228,6 +228,30 @@ static bool short_has(const struct short_runs *known, const struct ledger_record
     return false;
 }
 
+/* A DIRTY record behind `index`, or the first one, if that is 0; 0: there is none. All that is to
+ * be sent is found so: if that is few bytes, by their places, as the list may be long. */
+static uint32_t candidate(const struct ledger_entry *entry, const struct ledger_sending *sending,
+                          uint32_t index)
+{
+    if (sending->end - sending->start > LEDGER_WRITE_MAX)
+        return index ? ledger_record(index)->file_next : entry->dirty_first;
+    uint64_t at = index ? ledger_record(index)->base : sending->start;
+    while (at < sending->end) {
+        uint64_t unit_end = ((at >> LEDGER_UNIT_SHIFT) + 1) << LEDGER_UNIT_SHIFT;
+        uint64_t from =
+            unit_end - LEDGER_UNIT > sending->start ? unit_end - LEDGER_UNIT : sending->start;
+        uint64_t to = unit_end < sending->end ? unit_end : sending->end;
+        index = index ? ledger_span_next(index, from, to)
+                      : ledger_span_first(ledger_entry_index(entry), from, to);
+        while (index && !ledger_record_is_dirty(ledger_record(index)))
+            index = ledger_span_next(index, from, to);
+        if (index)
+            return index;
+        at = unit_end;
+    }
+    return 0;
+}
+
 /* Looks for a run to be sent. False: there is none now. *owner: the process to wait for;
  * UINT32_MAX: none. */
 static bool look(struct ledger_entry *entry, const struct ledger_sending *sending, struct run *run,
@@ -235,7 +259,7 @@ static bool look(struct ledger_entry *entry, const struct ledger_sending *sendin
 {
     struct short_runs known = {0};
     *owner = UINT32_MAX;
-    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+    for (uint32_t i = 0; (i = candidate(entry, sending, i));) {
         const struct ledger_record *record = ledger_record(i);
         if (!wanted(record, sending) || !is_of(sending, entry, record) || short_has(&known, record))
             continue;
