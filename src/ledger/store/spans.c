@@ -188,13 +188,12 @@ static uint32_t of_file(uint32_t index, uint32_t file, uint64_t start, uint64_t 
     return index;
 }
 
-uint32_t ledger_span_first(uint32_t file, uint64_t start, uint64_t end)
+uint32_t ledger_span_first_of(uint32_t root, uint32_t file, uint64_t start, uint64_t end)
 {
-    uint32_t root = ledger_bucket(file, start)->root;
-    return root ? of_file(first_below(root, start, end), file, start, end) : 0;
+    return of_file(first_below(root, start, end), file, start, end);
 }
 
-uint32_t ledger_span_next(uint32_t index, uint64_t start, uint64_t end)
+uint32_t ledger_span_next_of(uint32_t index, uint64_t start, uint64_t end)
 {
     uint32_t file = ledger_record_file(ledger_record(index));
     return of_file(next(index, start, end), file, start, end);

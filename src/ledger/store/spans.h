@@ -34,14 +34,27 @@ void ledger_span_leave(uint32_t index);
 /* The range of a linked record, or its hold, is another one now. */
 void ledger_span_fit(uint32_t index);
 
+/* As the two below, where there is more than one step to make. */
+uint32_t ledger_span_first_of(uint32_t root, uint32_t file, uint64_t start, uint64_t end);
+uint32_t ledger_span_next_of(uint32_t index, uint64_t start, uint64_t end);
+
 /*
  * The linked records of the file whose spans overlap [start, end), by their starts. Only those in
  * the bucket of `start` are found, so a range that crosses a multiple of 64 KiB is looked for in
  * parts. 0: there is none, or no other. A caller that drops a record, or changes its range, asks
  * for the one behind it first.
  */
-uint32_t ledger_span_first(uint32_t file, uint64_t start, uint64_t end);
-uint32_t ledger_span_next(uint32_t index, uint64_t start, uint64_t end);
+static inline uint32_t ledger_span_first(uint32_t file, uint64_t start, uint64_t end)
+{
+    uint32_t root = ledger_bucket(file, start)->root;
+    return root && ledger_record(root)->reach > start ? ledger_span_first_of(root, file, start, end)
+                                                      : 0;
+}
+static inline uint32_t ledger_span_next(uint32_t index, uint64_t start, uint64_t end)
+{
+    const struct ledger_record *record = ledger_record(index);
+    return record->right || record->above ? ledger_span_next_of(index, start, end) : 0;
+}
 /* All records of a bucket, of whatever files. Before, or behind, the last one is 0. */
 uint32_t ledger_bucket_first(const struct ledger_bucket *bucket);
 uint32_t ledger_bucket_beside(uint32_t index, bool before);
