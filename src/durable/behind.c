@@ -144,8 +144,10 @@ static int look_after_all(struct mount_sender *sender)
     take_in_hand(sender);
     while ((inode = next_in_hand(sender))) {
         uint64_t due_ns = atomic_load(&inode->behind_due_ns);
+        bool whole = atomic_exchange(&inode->behind_whole, false);
         if (due_ns > now_ns) {
-            (void)look_after(inode, durable_longest_write(inode->mount));
+            if (whole) /* else a look would be at all that is dirty, and find nothing */
+                (void)look_after(inode, durable_longest_write(inode->mount));
             put(inode, true);
             next_ns = due_ns < next_ns ? due_ns : next_ns;
             continue;
@@ -304,7 +306,10 @@ int durable_behind_write(struct file_open *open, const struct durable_piece *pie
     enlist(inode, DELAY_MS);
     if (dirty > most / 2)
         atomic_store_explicit(&inode->behind_due_ns, 0, memory_order_relaxed);
-    wake(sender_of(inode), ends_run(inode, offset, piece->length) || dirty > most / 2);
+    bool whole = ends_run(inode, offset, piece->length);
+    if (whole)
+        atomic_store(&inode->behind_whole, true);
+    wake(sender_of(inode), whole || dirty > most / 2);
     return 0;
 }
 

@@ -53,6 +53,7 @@ struct file_inode {
     struct ledger_file entry;
     _Atomic bool behind_listed;              /* in the sender's list: durable/behind.c */
     _Atomic uint64_t behind_due_ns;          /* when all that is dirty then is to be sent */
+    _Atomic bool behind_whole;               /* a whole WRITE may be dirty since it was looked at */
     _Atomic uint64_t behind_run, behind_end; /* bytes written in sequence, up to behind_end */
     struct file_inode *behind_next;
     _Atomic(const struct rpc_auth *) behind_auth; /* credential of the last write behind */

@@ -224,7 +224,7 @@ static uint32_t to_disk_before(uint32_t file, uint64_t ticket)
     struct to_disk look = {.last = ticket};
     if (!(atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_TO_DISK))
         return 0;
-    uint32_t found = ledger_record_find(file, goes_before, (uintptr_t)&look);
+    uint32_t found = ledger_record_find_busy(file, goes_before, (uintptr_t)&look);
     if (!look.any)
         ledger_entry_clear(entry, LEDGER_ENTRY_TO_DISK);
     return found;

@@ -118,11 +118,10 @@ static bool settle_newest(struct ledger_entry *entry, uint32_t own, struct ledge
 {
     const struct ledger_record *record = ledger_record(own);
     uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
-    uint32_t file = ledger_entry_index(entry), next = ledger_bucket(file, record->base)->first;
-    while (next) {
-        uint32_t index = next;
+    uint32_t file = ledger_entry_index(entry), next;
+    for (uint32_t index = ledger_span_first(file, start, end); index; index = next) {
         const struct ledger_record *other = ledger_record(index);
-        next = other->bucket_next;
+        next = ledger_span_next(index, start, end);
         if (index == own || !ledger_record_is_dirty(other) || !is_older(other, record) ||
             !ledger_record_overlaps(other, file, start, end))
             continue;
@@ -141,21 +140,22 @@ static bool settle_newest(struct ledger_entry *entry, uint32_t own, struct ledge
 static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage *garbage)
 {
     const struct ledger_record *record = ledger_record(own);
-    uint32_t file = ledger_entry_index(entry), length = ledger_record_length(record);
-    uint32_t i = ledger_bucket(file, record->base)->first;
-    for (; i; i = ledger_record(i)->bucket_next) {
+    uint64_t start = ledger_record_start(record), from = ledger_byte_before(start);
+    uint32_t length = ledger_record_length(record);
+    uint32_t i = ledger_span_first(ledger_entry_index(entry), from, start);
+    for (; i; i = ledger_span_next(i, from, start)) {
         struct ledger_record *before = ledger_record(i);
         uint32_t to = ledger_record_to(before);
-        if (!ledger_record_is_dirty(before) || ledger_record_file(before) != file ||
-            before->held_until || before->twins || before->changed ||
-            ledger_record_end(before) != ledger_record_start(record) || to % LEDGER_CHUNK == 0 ||
+        if (!ledger_record_is_dirty(before) || before->held_until || before->twins ||
+            before->changed || ledger_record_end(before) != start || to % LEDGER_CHUNK == 0 ||
             to % LEDGER_CHUNK + length > LEDGER_CHUNK)
             continue;
         hand_over(i, own);
-        ledger_record_overlay(own, i, ledger_record_start(record), ledger_record_end(record));
+        ledger_record_overlay(own, i, start, ledger_record_end(record));
         ledger_dirty_count(entry, length);
         atomic_store_explicit(&before->range, ledger_range(ledger_record_from(before), to + length),
                               memory_order_release);
+        ledger_span_fit(i);
         ledger_record_drop(entry, own, garbage);
         return;
     }
@@ -183,10 +183,11 @@ static struct place find_place(const struct ledger_entry *entry, const struct le
 {
     struct place place = {0};
     uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
-    uint32_t file = ledger_entry_index(entry), i = ledger_bucket(file, record->base)->first;
-    for (; i && !place.around; i = ledger_record(i)->bucket_next) {
+    uint64_t from = ledger_byte_before(start);
+    uint32_t i = ledger_span_first(ledger_entry_index(entry), from, end);
+    for (; i && !place.around; i = ledger_span_next(i, from, end)) {
         const struct ledger_record *other = ledger_record(i);
-        if (!ledger_record_is_dirty(other) || ledger_record_file(other) != file)
+        if (!ledger_record_is_dirty(other))
             continue;
         if (ledger_record_start(other) <= start && ledger_record_end(other) >= end)
             place.around = i;
@@ -238,6 +239,7 @@ static void grow(struct ledger_entry *entry, uint32_t from, uint32_t index)
     ledger_dirty_count(entry, length);
     atomic_store_explicit(&record->range, ledger_range(ledger_record_from(record), to + length),
                           memory_order_release);
+    ledger_span_fit(index);
 }
 
 void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage)
@@ -268,15 +270,17 @@ void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledge
 void ledger_dirty_return(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage)
 {
     const struct ledger_record *record = ledger_record(index);
-    uint32_t file = ledger_entry_index(entry), next = ledger_bucket(file, record->base)->first;
+    uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
+    uint32_t file = ledger_entry_index(entry), next;
     if (sys_test_unsafe(SYS_TEST_PROMISED)) {
         ledger_record_drop(entry, index, garbage);
         return;
     }
-    while (next) {
-        uint32_t newer = next;
+    for (uint32_t newer = ledger_span_first(file, start, end); newer; newer = next) {
         const struct ledger_record *other = ledger_record(newer);
-        next = other->bucket_next;
+        next = ledger_span_next(newer, start, end);
+        if (next == index) /* its place in the tree changes with its start */
+            next = ledger_span_next(index, start, end);
         if (!ledger_record_is_dirty(other) ||
             !ledger_record_overlaps(other, file, ledger_record_start(record),
                                     ledger_record_end(record)))
@@ -288,6 +292,7 @@ void ledger_dirty_return(struct ledger_entry *entry, uint32_t index, struct ledg
     /* Its bytes are counted all the time, for readers without the lock. A process that dies here
      * leaves the record promised, or DIRTY. */
     struct ledger_record *returned = ledger_record(index);
+    ledger_sent_unlist(entry, index);
     ledger_record_set_state(returned, LEDGER_RECORD_DIRTY);
     returned->promised = false;
     ledger_record_return(returned);

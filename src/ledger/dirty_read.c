@@ -13,16 +13,20 @@ enum {
 };
 
 /* The newest record of the file that has the byte at `offset`. *end: how far it is the newest. 0:
- * none; *end: where the next one begins. */
-static uint32_t newest_at(const struct ledger_entry *entry, uint64_t offset, uint64_t *end)
+ * none; *end: where the next one begins. What begins at `limit` or behind it does not count, nor
+ * what is not of the same 64 KiB. */
+static uint32_t newest_at(const struct ledger_entry *entry, uint64_t offset, uint64_t limit,
+                          uint64_t *end)
 {
     uint32_t file = ledger_entry_index(entry), found = 0;
     uint64_t next_start = UINT64_MAX;
-    for (uint32_t i = ledger_bucket(file, offset)->first; i; i = ledger_record(i)->bucket_next) {
+    for (uint32_t i = ledger_span_first(file, offset, limit); i;
+         i = ledger_span_next(i, offset, limit)) {
         const struct ledger_record *record = ledger_record(i);
         bool dirty = ledger_record_is_dirty(record);
-        if (ledger_record_file(record) != file || (!dirty && !ledger_record_is_promised(record)) ||
-            ledger_record_end(record) <= offset)
+        if (ledger_span_start(record) >= next_start)
+            break;
+        if ((!dirty && !ledger_record_is_promised(record)) || ledger_record_end(record) <= offset)
             continue;
         if (ledger_record_start(record) > offset) {
             if (ledger_record_start(record) < next_start)
@@ -43,7 +47,7 @@ static enum ledger_dirty_found find(const struct ledger_entry *entry, uint64_t s
     bool some = false, all = true;
     while (start < end) {
         uint64_t next, unit_end = ((start >> LEDGER_UNIT_SHIFT) + 1) << LEDGER_UNIT_SHIFT;
-        bool found = newest_at(entry, start, &next);
+        bool found = newest_at(entry, start, end, &next);
         some = some || found;
         all = all && found;
         if (some && !all)
@@ -60,8 +64,10 @@ bool ledger_dirty_overlaps(const struct ledger_entry *entry, uint64_t start, uin
         return false;
     for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT;
          unit++) {
-        uint32_t i = ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->first;
-        for (; i; i = ledger_record(i)->bucket_next) {
+        uint64_t from = unit << LEDGER_UNIT_SHIFT;
+        from = from > start ? from : start;
+        for (uint32_t i = ledger_span_first(file, from, end); i;
+             i = ledger_span_next(i, from, end)) {
             if (ledger_record_is_dirty(ledger_record(i)) &&
                 ledger_record_overlaps(ledger_record(i), file, start, end))
                 return true;
@@ -78,21 +84,28 @@ struct piece {
     uint64_t sequence;
 };
 
-static struct piece piece_at(const struct ledger_entry *entry, uint64_t at, uint64_t end)
+/* The record that was found last, and how far it is the newest. */
+struct found {
+    uint32_t index;
+    uint64_t end;
+};
+
+static struct piece piece_at(const struct ledger_entry *entry, uint64_t at, uint64_t end,
+                             struct found *found)
 {
-    uint64_t record_end;
-    uint32_t index = newest_at(entry, at, &record_end);
-    const struct ledger_record *record = ledger_record(index);
+    if (at >= found->end)
+        found->index = newest_at(entry, at, end, &found->end);
+    const struct ledger_record *record = ledger_record(found->index);
     const struct ledger_bucket *bucket = ledger_bucket(ledger_entry_index(entry), at);
-    if (!index)
+    if (!found->index)
         return (struct piece){0};
     uint32_t inside = (uint32_t)(at - record->base);
     uint64_t length = LEDGER_CHUNK - inside % LEDGER_CHUNK;
-    if (length > record_end - at)
-        length = record_end - at;
+    if (length > found->end - at)
+        length = found->end - at;
     if (length > end - at)
         length = end - at;
-    return (struct piece){index,
+    return (struct piece){found->index,
                           record->chunk[inside / LEDGER_CHUNK],
                           (uint16_t)(inside % LEDGER_CHUNK),
                           (uint16_t)length,
@@ -110,9 +123,10 @@ static bool same_piece(const struct piece *a, const struct piece *b)
 static unsigned list_pieces(const struct ledger_entry *entry, uint64_t start, uint64_t end,
                             struct piece *pieces)
 {
+    struct found found = {0};
     unsigned count = 0;
     for (; start < end && count < PIECES; start += pieces[count++].length)
-        pieces[count] = piece_at(entry, start, end);
+        pieces[count] = piece_at(entry, start, end, &found);
     return start < end ? 0 : count;
 }
 
@@ -129,11 +143,12 @@ static bool pieces_last(struct ledger_file *file, uint64_t start, uint64_t end,
                         const struct piece *pieces, unsigned count)
 {
     const struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    struct found found = {0};
     unsigned same = 0;
     if (!entry)
         return false;
     for (; same < count; start += pieces[same++].length) {
-        struct piece now = piece_at(entry, start, end);
+        struct piece now = piece_at(entry, start, end, &found);
         if (!same_piece(&now, &pieces[same]))
             break;
     }

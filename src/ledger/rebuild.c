@@ -97,6 +97,7 @@ static void clear_entries(uint32_t stripe)
             struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
             entry->first = entry->last = entry->records = 0;
             entry->dirty_first = entry->dirty_last = 0;
+            entry->sent_first = entry->sent_last = 0;
             entry->sending = entry->dirty_end = 0;
             /* Counts a byte too many of each kind. So a reader without the lock sees that there is
              * data, and waits. */
@@ -135,7 +136,7 @@ void ledger_stripe_rebuild(uint32_t stripe)
     uint32_t count = shared->bucket_count, end = atomic_load(&shared->next_record);
     for (uint32_t i = 0; i < count; i++) { /* the dead process may have announced a write there */
         struct ledger_bucket *bucket = &ledger_map.buckets[stripe * count + i];
-        bucket->first = 0;
+        bucket->root = 0;
         atomic_fetch_add(&bucket->starts, 1);
     }
     atomic_store(&shared->stripes[stripe].uncommitted, 0);
@@ -155,8 +156,10 @@ void ledger_stripe_rebuild(uint32_t stripe)
             atomic_store(&shared->stripes[stripe].held_check, 1);
         struct ledger_entry *entry = &ledger_map.entries[file];
         ledger_dirty_recount(entry, i);
-        if (state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_GHOST)
+        if (state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_GHOST) {
+            ledger_sent_list(entry, i);
             continue;
+        }
         uint32_t *list = state == LEDGER_RECORD_DIRTY ? &entry->dirty_first : &entry->first;
         record->file_next = *list;
         *list = i;

@@ -86,6 +86,7 @@ static void begin_replay(struct ledger_entry *entry, uint32_t index, struct ledg
 {
     struct ledger_record *record = ledger_record(index);
     ledger_record_lend(record, ledger_process_owner());
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_REPLAYED);
     if (record->distrusted) /* what is said from now on concerns the new copy, too */
         record->distrusted = LEDGER_DISTRUSTED_BEFORE;
     ledger_record_set_state(record, LEDGER_RECORD_REPLAY);

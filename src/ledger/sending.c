@@ -40,93 +40,30 @@ static bool is_of(const struct ledger_sending *sending, const struct ledger_entr
     return sending->strays ? stray && ledger_proof_is_of(entry, record) : !stray;
 }
 
-enum { UNIT_RECORDS = LEDGER_WRITE_VECTORS, SHORT_RUNS = 8 };
-
-/*
- * The DIRTY records of a unit of the file that may be sent now. One walk through a bucket finds
- * them all, as others wait for the lock.
- */
-struct unit {
-    const struct ledger_sending *sending;
-    uint64_t number; /* UINT64_MAX: none yet */
-    unsigned count;
-    bool whole; /* all of them are here; else as many as there is room for */
-    uint32_t at[UNIT_RECORDS];
-};
-
-/* Keeps the records that no record of `busy` is in the way of. `busy` NULL: all of the bucket is
- * looked at. */
-static void unit_sift(struct unit *unit, struct ledger_entry *entry, const uint32_t *busy,
-                      unsigned busy_count)
+/* Is it a DIRTY record of the file that ends (`ends`) or begins at `offset`? */
+static bool touches(uint32_t index, uint32_t file, uint64_t offset, bool ends)
 {
-    uint64_t now = ledger_now_if_held(ledger_entry_index(entry));
-    uint64_t size = ledger_entry_truncator(entry) ? entry->truncate.size : UINT64_MAX;
-    unsigned kept = 0;
-    for (unsigned k = 0; k < unit->count; k++) {
-        const struct ledger_record *record = ledger_record(unit->at[k]);
-        uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
-        uint32_t own = record->changed ? 0 : unit->at[k];
-        bool clear = busy ? end <= size : in_the_way(entry, unit->at[k]) == UINT32_MAX;
-        for (unsigned i = 0; i < busy_count && clear; i++)
-            clear = !ledger_record_blocks(busy[i], start, end, own, now);
-        if (clear)
-            unit->at[kept++] = unit->at[k];
-    }
-    unit->count = kept;
+    const struct ledger_record *record = ledger_record(index);
+    return ledger_record_file(record) == file && ledger_record_is_dirty(record) &&
+           (ends ? ledger_record_end(record) : ledger_record_start(record)) == offset;
 }
 
-static void unit_look(struct unit *unit, struct ledger_entry *entry, uint64_t number)
+/* The DIRTY record that ends (`ends`) or begins at `offset`, if it may be sent now; 0: none. It
+ * mostly stands beside `edge`, the record on the other side of `offset`. */
+static uint32_t neighbour(struct ledger_entry *entry, const struct ledger_sending *sending,
+                          uint32_t edge, uint64_t offset, bool ends)
 {
-    uint32_t busy[UNIT_RECORDS], file = ledger_entry_index(entry);
-    unsigned busy_count = 0;
-    bool few = true; /* all busy records fit in `busy` */
-    unit->number = number;
-    unit->count = 0;
-    unit->whole = true;
-    uint32_t i = ledger_bucket(file, number << LEDGER_UNIT_SHIFT)->first;
-    for (; i; i = ledger_record(i)->bucket_next) {
-        const struct ledger_record *record = ledger_record(i);
-        if (ledger_record_file(record) != file || record->base >> LEDGER_UNIT_SHIFT != number)
-            continue;
-        if (ledger_record_is_busy(record) || record->held_until) {
-            few = few && busy_count < UNIT_RECORDS;
-            if (few)
-                busy[busy_count++] = i;
-        }
-        if (!ledger_record_is_dirty(record) || !is_of(unit->sending, entry, record))
-            continue;
-        if (unit->count == UNIT_RECORDS)
-            unit->whole = false;
-        else
-            unit->at[unit->count++] = i;
+    uint32_t file = ledger_entry_index(entry), i = ledger_bucket_beside(edge, ends);
+    if (!i || !touches(i, file, offset, ends)) {
+        uint64_t at = ends ? offset - 1 : offset;
+        if (ends && offset == 0)
+            return 0;
+        i = ledger_span_first(file, at, at + 1);
+        while (i && !touches(i, file, offset, ends))
+            i = ledger_span_next(i, at, at + 1);
     }
-    unit_sift(unit, entry, few ? busy : NULL, few ? busy_count : 0);
-}
-
-/* May it be sent now? */
-static bool unit_has(const struct unit *unit, uint32_t index)
-{
-    for (unsigned k = 0; k < unit->count; k++) {
-        if (unit->at[k] == index)
-            return true;
-    }
-    return false;
-}
-
-/* A DIRTY record that ends (`ends`) or begins at `offset`, and may be sent now; 0: none. */
-static uint32_t neighbour(struct unit *unit, struct ledger_entry *entry, uint64_t offset, bool ends)
-{
-    if (ends && offset == 0)
-        return 0;
-    uint64_t number = (ends ? offset - 1 : offset) >> LEDGER_UNIT_SHIFT;
-    if (number != unit->number)
-        unit_look(unit, entry, number);
-    for (unsigned k = 0; k < unit->count; k++) {
-        const struct ledger_record *record = ledger_record(unit->at[k]);
-        if ((ends ? ledger_record_end(record) : ledger_record_start(record)) == offset)
-            return unit->at[k];
-    }
-    return 0;
+    bool may = i && is_of(sending, entry, ledger_record(i)) && in_the_way(entry, i) == UINT32_MAX;
+    return may ? i : 0;
 }
 
 static void begin(struct ledger_entry *entry, uint32_t index)
@@ -140,6 +77,7 @@ static void begin(struct ledger_entry *entry, uint32_t index)
     record->to_disk = LEDGER_NOT_TO_DISK;
     __atomic_store_n(&record->promised, true, __ATOMIC_RELEASE);
     ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
+    ledger_sent_list(entry, index);
     entry->sending += length;
 }
 
@@ -186,12 +124,14 @@ static uint32_t cut(struct ledger_entry *entry, uint32_t index, size_t room, boo
 
 /* Adds the record before the run, or behind it. False: there is none, or the run would be too long.
  */
-static bool run_extend(struct run *run, struct unit *unit, struct ledger_entry *entry, size_t most,
-                       bool before)
+static bool run_extend(struct run *run, struct ledger_entry *entry,
+                       const struct ledger_sending *sending, bool before)
 {
+    size_t most = sending->most;
+    uint32_t edge = run->at[before ? run->first : run->first + run->count - 1];
     uint32_t next =
-        neighbour(unit, entry, before ? run->offset : run->offset + run->length, before);
-    if (next && run->length < most && !unit->sending->strays)
+        neighbour(entry, sending, edge, before ? run->offset : run->offset + run->length, before);
+    if (next && run->length < most && !sending->strays)
         next = cut(entry, next, most - run->length, before);
     run->full =
         next && (run->length + ledger_record_length(ledger_record(next)) > most ||
@@ -255,12 +195,14 @@ static bool is_stopped_promise(uint32_t index, uint64_t argument)
 static bool take_twins(struct ledger_entry *entry, const struct ledger_sending *sending,
                        struct ledger_write *write)
 {
-    uint32_t first =
-        sending->stopped && entry->sending > 0
-            ? ledger_record_find(ledger_entry_index(entry), is_stopped_promise, (uintptr_t)sending)
-            : 0;
+    uint32_t first = sending->stopped && entry->sending > 0
+                         ? ledger_record_find_sent(ledger_entry_index(entry), is_stopped_promise,
+                                                   (uintptr_t)sending)
+                         : 0;
     return first && ledger_twins_take(entry, first, sending->most, write);
 }
+
+enum { SHORT_RUNS = 8 };
 
 /* The last runs that were too short: their records need no second look. */
 struct short_runs {
@@ -286,44 +228,60 @@ static bool short_has(const struct short_runs *known, const struct ledger_record
     return false;
 }
 
+/* A DIRTY record behind `index`, or the first one, if that is 0; 0: there is none. All that is to
+ * be sent is found so: if that is few bytes, by their places, as the list may be long. */
+static uint32_t candidate(const struct ledger_entry *entry, const struct ledger_sending *sending,
+                          uint32_t index)
+{
+    if (sending->end - sending->start > LEDGER_WRITE_MAX)
+        return index ? ledger_record(index)->file_next : entry->dirty_first;
+    uint64_t at = index ? ledger_record(index)->base : sending->start;
+    while (at < sending->end) {
+        uint64_t unit_end = ((at >> LEDGER_UNIT_SHIFT) + 1) << LEDGER_UNIT_SHIFT;
+        uint64_t from =
+            unit_end - LEDGER_UNIT > sending->start ? unit_end - LEDGER_UNIT : sending->start;
+        uint64_t to = unit_end < sending->end ? unit_end : sending->end;
+        index = index ? ledger_span_next(index, from, to)
+                      : ledger_span_first(ledger_entry_index(entry), from, to);
+        while (index && !ledger_record_is_dirty(ledger_record(index)))
+            index = ledger_span_next(index, from, to);
+        if (index)
+            return index;
+        at = unit_end;
+    }
+    return 0;
+}
+
 /* Looks for a run to be sent. False: there is none now. *owner: the process to wait for;
  * UINT32_MAX: none. */
 static bool look(struct ledger_entry *entry, const struct ledger_sending *sending, struct run *run,
                  uint32_t *owner)
 {
-    struct unit unit;
-    unit.sending = sending;
-    unit.number = UINT64_MAX;
     struct short_runs known = {0};
     *owner = UINT32_MAX;
-    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+    for (uint32_t i = 0; (i = candidate(entry, sending, i));) {
         const struct ledger_record *record = ledger_record(i);
         if (!wanted(record, sending) || !is_of(sending, entry, record) || short_has(&known, record))
             continue;
-        if (record->base >> LEDGER_UNIT_SHIFT != unit.number)
-            unit_look(&unit, entry, record->base >> LEDGER_UNIT_SHIFT);
-        if (!unit_has(&unit, i) && (!unit.whole || *owner == UINT32_MAX)) {
-            uint32_t other = in_the_way(entry, i);
-            *owner = other != UINT32_MAX ? other : *owner;
-            if (other != UINT32_MAX)
-                continue;
-        } else if (!unit_has(&unit, i)) {
+        uint32_t other = in_the_way(entry, i);
+        if (other != UINT32_MAX) {
+            *owner = *owner == UINT32_MAX ? other : *owner;
             continue;
         }
         if (!sending->strays)
             (void)cut(entry, i, sending->most > LEDGER_CHUNK ? sending->most : LEDGER_CHUNK, false);
         run_begin(run, i);
-        while (run_extend(run, &unit, entry, sending->most, true))
+        while (run_extend(run, entry, sending, true))
             ;
-        while (!run->full && run_extend(run, &unit, entry, sending->most, false))
+        while (!run->full && run_extend(run, entry, sending, false))
             ;
         if (run->full || run->length >= sending->least)
             return true;
         short_add(&known, run);
     }
     if (*owner == UINT32_MAX && entry->sending > 0 && !sending->strays) {
-        uint32_t sent =
-            ledger_record_find(ledger_entry_index(entry), is_wanted_promise, (uintptr_t)sending);
+        uint32_t sent = ledger_record_find_sent(ledger_entry_index(entry), is_wanted_promise,
+                                                (uintptr_t)sending);
         if (sent)
             *owner = atomic_load(&ledger_record(sent)->owner);
     }

@@ -109,7 +109,7 @@ static bool is_sent_orphan(uint32_t index, uint64_t unused)
 static bool has_lent_orphans(const struct ledger_entry *entry)
 {
     return entry->sending > 0 &&
-           ledger_record_find(ledger_entry_index(entry), is_sent_orphan, 0) != 0;
+           ledger_record_find_sent(ledger_entry_index(entry), is_sent_orphan, 0) != 0;
 }
 
 void ledger_file_end_strays(struct ledger_file *file)

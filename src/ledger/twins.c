@@ -17,11 +17,11 @@
  */
 static uint32_t next_of(const struct ledger_entry *entry, uint32_t owner, uint64_t offset)
 {
-    uint32_t file = ledger_entry_index(entry), i = ledger_bucket(file, offset)->first;
-    for (; i; i = ledger_record(i)->bucket_next) {
+    uint32_t i = ledger_span_first(ledger_entry_index(entry), offset, offset + 1);
+    for (; i; i = ledger_span_next(i, offset, offset + 1)) {
         const struct ledger_record *record = ledger_record(i);
-        if (ledger_record_file(record) == file && ledger_record_is_promised(record) &&
-            atomic_load(&record->owner) == owner && ledger_record_start(record) == offset)
+        if (ledger_record_is_promised(record) && atomic_load(&record->owner) == owner &&
+            ledger_record_start(record) == offset)
             return i;
     }
     return 0;
@@ -29,7 +29,7 @@ static uint32_t next_of(const struct ledger_entry *entry, uint32_t owner, uint64
 
 /* In this order: a process that dies here leaves two promised records, or the twin alone. 0: no
  * room. */
-static uint32_t make_twin(uint32_t old, uint32_t self)
+static uint32_t make_twin(struct ledger_entry *entry, uint32_t old, uint32_t self)
 {
     struct ledger_record *record = ledger_record(old);
     uint32_t index =
@@ -46,9 +46,10 @@ static uint32_t make_twin(uint32_t old, uint32_t self)
     twin->to_disk = LEDGER_NOT_TO_DISK;
     if (record->to_disk) /* no COMMIT waits for a stopped process */
         record->to_disk = LEDGER_TO_DISK_GIVEN_UP;
+    ledger_record_link(index);
+    ledger_sent_list(entry, index);
     __atomic_store_n(&twin->promised, true, __ATOMIC_RELEASE);
     ledger_record_set_state(twin, LEDGER_RECORD_IN_FLIGHT);
-    ledger_record_link(index);
     __atomic_store_n(&record->promised, false, __ATOMIC_RELEASE);
     return index;
 }
@@ -67,7 +68,7 @@ bool ledger_twins_take(struct ledger_entry *entry, uint32_t first, size_t most,
         vectors += ledger_record_vectors(record);
         if (last && (write->length + length > most || vectors > LEDGER_WRITE_VECTORS))
             break;
-        uint32_t twin = make_twin(old, self);
+        uint32_t twin = make_twin(entry, old, self);
         if (!twin)
             break;
         *(last ? &ledger_record(last)->write_next : &write->first_record) = twin;

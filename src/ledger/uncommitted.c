@@ -64,7 +64,6 @@ static bool has_dirty_of(const struct ledger_entry *entry, uint32_t owner)
 bool ledger_file_uncommitted_here(struct ledger_file *file, bool wrote)
 {
     uint32_t self = ledger_process_slot_taken();
-    bool found = false;
     if (!self || !ledger_file_uncommitted(file))
         return false;
     if (wrote)
@@ -72,9 +71,9 @@ bool ledger_file_uncommitted_here(struct ledger_file *file, bool wrote)
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;
+    bool found = atomic_load(&entry->dirty); /* others may have its bytes */
     for (uint32_t i = entry->last; i && !found; i = ledger_record(i)->file_previous)
         found = atomic_load(&ledger_record(i)->owner) == self;
-    found = found || atomic_load(&entry->dirty); /* others may have its bytes */
     ledger_entry_unlock(file);
     return found;
 }

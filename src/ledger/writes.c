@@ -190,6 +190,7 @@ static void announce(struct ledger_entry *entry, struct ledger_write *write)
             ledger_record_goes_to_disk(entry, record);
         ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
         ledger_record_link(index);
+        ledger_sent_list(entry, index);
         ledger_record_starts(entry, record);
         index = record->write_next;
     }
@@ -281,6 +282,7 @@ static void acknowledge(struct ledger_entry *entry, uint32_t index, uint64_t ver
     struct ledger_record *record = ledger_record(index);
     record->sequence = ledger_stripe_next(stripe);
     record->verifier = verifier;
+    ledger_sent_unlist(entry, index);
     ledger_entry_orphan_sent(entry, record);
     ledger_record_set_state(record, LEDGER_RECORD_ACKED);
     ledger_record_return(record);

@@ -108,23 +108,59 @@ void attach(struct ledger_file *file, uint64_t inode)
     ledger_file_attach(file, &key, &(struct timespec){0}, &(uint64_t){0});
 }
 
-/* No other record of its file in the same layer of the ledger overlaps it, and its bucket has it.
- */
+/* A look in the tree of its bucket finds it. No other record of its file in the same layer of the
+ * ledger overlaps it. */
 static void check_alone(uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
+    uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
     bool found = false, acked = ledger_record_is_acked(record);
-    assert_true(record->kept && ledger_record_length(record) > 0);
-    uint32_t i = ledger_bucket(record->file, record->base)->first;
-    for (; i; i = ledger_record(i)->bucket_next) {
+    bool layered = acked || record->state == LEDGER_RECORD_DIRTY;
+    assert_true(!layered || (record->kept && ledger_record_length(record) > 0));
+    for (uint32_t i = ledger_span_first(record->file, start, end); i;
+         i = ledger_span_next(i, start, end)) {
         const struct ledger_record *other = ledger_record(i);
         found |= i == index;
-        if (i != index &&
+        if (i != index && layered &&
             (acked ? ledger_record_is_acked(other) : other->state == LEDGER_RECORD_DIRTY))
-            assert_false(ledger_record_overlaps(other, record->file, ledger_record_start(record),
-                                                ledger_record_end(record)));
+            assert_false(ledger_record_overlaps(other, record->file, start, end));
     }
     assert_true(found);
+}
+
+/* The tree at or below a record, and the records that come before it and behind it. Returns how
+ * many there are. */
+static uint32_t check_tree(uint32_t index, uint32_t above, uint32_t before, uint32_t behind)
+{
+    const struct ledger_record *record = ledger_record(index);
+    if (!index)
+        return 0;
+    assert_true(record->state > LEDGER_RECORD_PRIVATE && record->above == above);
+    assert_true(record->span_from <= ledger_record_from(record));
+    assert_true(record->span_to >= ledger_record_to(record));
+    if (record->held_until != 0)
+        assert_true(record->span_from <= record->held_from && record->span_to >= record->held_to);
+    assert_true(!before || ledger_span_start(ledger_record(before)) <= ledger_span_start(record));
+    assert_true(!behind || ledger_span_start(ledger_record(behind)) >= ledger_span_start(record));
+    uint64_t reach = record->base + record->span_to;
+    uint32_t count = 1 + check_tree(record->left, index, before, index) +
+                     check_tree(record->right, index, index, behind);
+    for (int i = 0; i < 2; i++) {
+        uint32_t below = i ? record->left : record->right;
+        if (below && ledger_record(below)->reach > reach)
+            reach = ledger_record(below)->reach;
+    }
+    assert_int_equal(record->reach, reach);
+    return count;
+}
+
+/* The trees of all buckets. Returns how many records there are. */
+static uint32_t check_trees(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < LEDGER_STRIPES * ledger_map.shared->bucket_count; i++)
+        count += check_tree(ledger_map.buckets[i].root, 0, 0, 0);
+    return count;
 }
 
 /* Records: how often each chunk is used by them. Returns the acknowledged and dirty bytes. */
@@ -132,7 +168,7 @@ static uint64_t check_records(uint16_t *users)
 {
     struct ledger_shared *shared = ledger_map.shared;
     uint64_t bytes = 0;
-    uint32_t used = 0;
+    uint32_t used = 0, linked = 0;
     for (uint32_t i = 1; i < shared->next_record; i++) {
         const struct ledger_record *record = ledger_record(i);
         if (record->state == LEDGER_RECORD_FREE)
@@ -147,9 +183,12 @@ static uint64_t check_records(uint16_t *users)
         bool promised = record->state == LEDGER_RECORD_IN_FLIGHT && record->promised;
         if (promised || ledger_record_is_acked(record) || record->state == LEDGER_RECORD_DIRTY)
             bytes += ledger_record_length(record);
-        if (ledger_record_is_acked(record) || record->state == LEDGER_RECORD_DIRTY)
-            check_alone(i);
+        if (record->state == LEDGER_RECORD_PRIVATE)
+            continue;
+        linked++;
+        check_alone(i);
     }
+    assert_int_equal(check_trees(), linked);
     assert_int_equal(shared->free_records + used, shared->next_record - 1);
     return bytes;
 }
@@ -198,18 +237,37 @@ static uint64_t check_dirty(const struct ledger_entry *entry)
     return sum;
 }
 
+/* The list of what was sent and is not answered, or may still be executed. Returns how many. */
+static uint32_t check_sent(const struct ledger_entry *entry)
+{
+    uint32_t previous = 0, count = 0;
+    for (uint32_t r = entry->sent_first; r; r = ledger_record(r)->file_next) {
+        uint32_t state = ledger_record(r)->state;
+        assert_true(state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_GHOST);
+        assert_int_equal(ledger_record(r)->file_previous, previous);
+        previous = r;
+        count++;
+    }
+    assert_int_equal(entry->sent_last, previous);
+    return count;
+}
+
 /* The lists of a file. Returns their bytes. */
 static uint64_t check_entry(const struct ledger_entry *entry)
 {
     uint64_t sum = 0, sequence = 0;
-    uint32_t previous = 0;
+    uint32_t previous = 0, count = check_sent(entry);
+    for (uint32_t r = entry->dirty_first; r; r = ledger_record(r)->file_next)
+        count++;
     for (uint32_t r = entry->first; r; r = ledger_record(r)->file_next) {
         sum += ledger_record_to(ledger_record(r)) - ledger_record_from(ledger_record(r));
         assert_int_equal(ledger_record(r)->file_previous, previous);
         assert_true(ledger_record(r)->sequence >= sequence);
         sequence = ledger_record(r)->sequence;
         previous = r;
+        count++;
     }
+    assert_int_equal(entry->records, count);
     assert_int_equal(entry->last, previous);
     assert_int_equal(entry->uncommitted, sum);
     assert_int_equal(entry->sequence & 1, 0);

@@ -375,9 +375,19 @@ static void model_take(struct model *m)
     while (i < UNDER_WAY && m->writes[i].record_count)
         i++;
     struct ledger_sending sending = ledger_dirty_now(&m->file, 1 + random_below(200000));
-    if (i == UNDER_WAY || ledger_dirty_take(&m->file, &sending, false, &m->writes[i]) != 1)
+    if (random_below(3) == 0) {
+        sending.start = random_below(MODEL_BYTES - 1);
+        sending.end = sending.start + 1 + random_below(random_below(2) ? 9000 : 300000);
+    }
+    if (i == UNDER_WAY)
         return;
-    model_copy(m, i);
+    int result = ledger_dirty_take(&m->file, &sending, false, &m->writes[i]);
+    if (result == 1)
+        model_copy(m, i);
+    else if (result == 0 && sending.end <= MODEL_BYTES)
+        assert_int_equal(ledger_dirty_read(&m->file, sending.start, sending.end - sending.start,
+                                           NULL, &(size_t){0}),
+                         LEDGER_DIRTY_NONE);
 }
 
 /* Outcomes: acknowledged either way, or failed though the server may have it. */

@@ -52,6 +52,8 @@ static int steps(void *argument)
 {
     struct ledger_write write;
     write_dirty(argument, 0, 20000, '1');
+    for (uint64_t i = 0; i < 24; i++) /* others of the tree */
+        write_dirty(argument, 30000 + (i * 7 % 24) * 200, 24, 'o');
     ptrace(PTRACE_TRACEME, 0, 0, 0);
     raise(SIGSTOP);
     memset(buffer, '2', 3000);
@@ -107,6 +109,8 @@ UNIT_TEST(wherever_its_process_dies_nothing_is_lost)
         assert_int_equal(read_dirty(&file, 0, 20000, &done), LEDGER_DIRTY_ALL);
         for (uint64_t i = 0; i < 20000; i++)
             assert_true(may_be(i, buffer[i]));
+        for (uint64_t i = 0; i < 24; i++)
+            expect_dirty(&file, 30000 + i * 200, 24, 'o');
         ledger_file_forget(&file, false);
         check_invariants();
     }
@@ -405,7 +409,7 @@ UNIT_TEST(a_flush_after_a_death_between_verifier_and_state_overlooks_nothing)
     attach(&file, 516);
     pid_t child = start_child(ends_a_run, &file);
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-    uint32_t index = ledger_bucket(ledger_entry_index(ledger_entry_peek(&file)), 0)->first;
+    uint32_t index = ledger_bucket(ledger_entry_index(ledger_entry_peek(&file)), 0)->root;
     while (!WIFEXITED(status) && ledger_record(index)->verifier != first_verifier) {
         ptrace(PTRACE_SINGLESTEP, child, 0, 0);
         assert_int_equal(waitpid(child, &status, 0), child);

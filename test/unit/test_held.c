@@ -230,6 +230,58 @@ UNIT_TEST(a_commit_of_many_records)
     expect_short(write_and_end, commit_all, 5 * FEW);
 }
 
+/* In 64 KiB, with bytes between them. */
+static void write_small(struct ledger_file *file)
+{
+    for (uint64_t i = 0; i < 600; i++)
+        write_dirty(file, i % 30 * 1440 + i / 30 * 72, 24, 'm');
+}
+
+static void write_one_more(struct ledger_file *file)
+{
+    write_dirty(file, 300 * 72 + 36, 24, 'n');
+}
+
+UNIT_TEST(a_write_among_many_small_ones)
+{
+    expect_short(write_small, write_one_more, 2 * FEW);
+}
+
+static void write_over_some(struct ledger_file *file)
+{
+    write_dirty(file, 300 * 72 + 12, 72, 'o');
+}
+
+UNIT_TEST(a_write_over_some_of_many_small_ones)
+{
+    expect_short(write_small, write_over_some, 5 * FEW);
+}
+
+static void read_one(struct ledger_file *file)
+{
+    size_t done;
+    must(read_dirty(file, 300 * 72, 24, &done) == LEDGER_DIRTY_ALL);
+}
+
+UNIT_TEST(a_read_of_one_of_many_small_writes)
+{
+    expect_short(write_small, read_one, 2 * FEW);
+}
+
+static void take_and_end_some(struct ledger_file *file)
+{
+    struct ledger_write writes[20];
+    for (int i = 0; i < 20; i++)
+        must(take(file, &writes[i]) == 1);
+    for (int i = 0; i < 20; i++)
+        ledger_write_end(file, &writes[i], LEDGER_WRITE_UNSTABLE, first_verifier);
+}
+
+UNIT_TEST(sending_of_many_small_writes)
+{
+    expect_short(write_small, take_and_end_some, 5 * FEW);
+}
+
 static void look_for_dead(struct ledger_file *file)
 {
     (void)file;

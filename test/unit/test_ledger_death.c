@@ -104,6 +104,9 @@ static int child_dies_with_stripe(void *argument)
     memset(&ledger_map.buckets[ledger_stripe_of_file(file) * count], 0xee,
            count * sizeof(*ledger_map.buckets));
     ledger_record(entry->first)->file_next = 12345678;
+    ledger_record(entry->first)->left = ledger_record(entry->first)->above = 12345678;
+    ledger_record(entry->first)->reach = 0;
+    entry->sent_first = 87654321;
     entry->last = 87654321;
     entry->records = 999;
     atomic_store(&entry->uncommitted, 1);

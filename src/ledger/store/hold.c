@@ -48,6 +48,7 @@ void ledger_record_hold(uint32_t index)
     if (!held || ledger_record_to(record) > record->held_to)
         record->held_to = ledger_record_to(record);
     __atomic_store_n(&record->held_until, until, __ATOMIC_RELEASE);
+    ledger_span_fit(index);
     if (atomic_load_explicit(&stripe->held_check, memory_order_relaxed) == 0)
         atomic_store_explicit(&stripe->held_check, until, memory_order_relaxed);
 }
@@ -71,11 +72,10 @@ void ledger_stripe_expire(uint32_t stripe)
     if (!self || now < atomic_load_explicit(&s->held_check, memory_order_relaxed))
         return;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t next = ledger_map.buckets[stripe * count + i].first;
-        while (next) {
-            uint32_t index = next;
+        uint32_t index = ledger_bucket_first(&ledger_map.buckets[stripe * count + i]), next;
+        for (; index; index = next) {
             struct ledger_record *record = ledger_record(index);
-            next = record->bucket_next;
+            next = ledger_bucket_beside(index, false);
             if (record->held_until > now) {
                 if (!first || record->held_until < first)
                     first = record->held_until;
@@ -84,7 +84,8 @@ void ledger_stripe_expire(uint32_t stripe)
             if (record->held_until != 0)
                 hold_ended(record);
             if (ledger_record_state(record) == LEDGER_RECORD_GHOST)
-                ledger_record_drop(NULL, index, &garbage);
+                ledger_record_drop(&ledger_map.entries[ledger_record_file(record)], index,
+                                   &garbage);
         }
     }
     if (first && first < now + EXPIRE_INTERVAL_NS)

@@ -26,6 +26,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "ledger/store/key.h"
@@ -35,7 +36,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 17,
+    LEDGER_REGISTRY_LAYOUT = 18,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* COMMITs under way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -96,6 +97,11 @@ struct ledger_record {
     uint8_t twins;          /* enum ledger_twin_flag; see twins.c */
     uint64_t base;
     _Atomic uint64_t range; /* from << 32 | to */
+    /* The tree of the bucket: see spans.h. Stripe lock. */
+    uint32_t span_from, span_to; /* at least the range and what is held, counted from `base` */
+    uint32_t left, right, above; /* records */
+    uint32_t write_next;         /* the next slice of the same write */
+    uint64_t reach;              /* where the last of its span and those below it ends */
     uint64_t sequence; /* of the stripe. ACKED, REPLAY: of the acknowledgement; a split keeps it.
                           DIRTY: of the write. IN_FLIGHT: the last one before the write began */
     union {
@@ -104,11 +110,10 @@ struct ledger_record {
          * of what was written until then must send the record. */
         uint64_t since;
     };
-    uint32_t bucket_next, bucket_previous; /* records of the same bucket */
-    uint32_t file_next, file_previous;     /* ACKED, REPLAY: the list of the file, by sequence and
-                                              offset. DIRTY: another list */
-    uint32_t write_next;                   /* the next slice of the same write */
-    uint32_t chunk[LEDGER_RECORD_CHUNKS];  /* arena_lock */
+    /* One of three lists of the file. ACKED, REPLAY: by sequence and offset. DIRTY: by sequence.
+     * IN_FLIGHT, GHOST: in no order. */
+    uint32_t file_next, file_previous;
+    uint32_t chunk[LEDGER_RECORD_CHUNKS]; /* arena_lock */
     uint8_t distrusted; /* the server said that it may have lost it: only writing it again helps
                            (LEDGER_DISTRUSTED_BEFORE: since before that began). Stripe lock */
     uint8_t to_disk;    /* enum ledger_to_disk; stripe lock */
@@ -126,8 +131,9 @@ struct ledger_record {
      * lock. */
     uint32_t held_from, held_to;
     uint64_t held_until;
-};
-_Static_assert(sizeof(struct ledger_record) == 128, "two cache lines");
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct ledger_record) == 192, "three cache lines");
+_Static_assert(offsetof(struct ledger_record, sequence) == 64, "a look in a tree needs the first");
 
 /* A change of a file by this host: the server's times of change before it and after it. If both are
  * equal, there is no link. */
@@ -137,7 +143,7 @@ struct ledger_link {
 
 /* A place in the hash table of records. */
 struct ledger_bucket {
-    uint32_t first;          /* record */
+    uint32_t root;           /* of the tree of its records: see spans.h */
     _Atomic uint32_t starts; /* changes when a write that belongs here is announced, of any file */
 };
 
@@ -159,6 +165,7 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_ORPHANED = 16384, /* may have DIRTY records of dead processes: see orphans.h */
     LEDGER_ENTRY_ORPHANED_SENT = 32768, /* may have ACKED records of dead processes */
     LEDGER_ENTRY_UNPROVEN = 131072,     /* the proof does not cover all that is acknowledged */
+    LEDGER_ENTRY_REPLAYED = 262144,     /* some of its records may be REPLAY */
     LEDGER_ENTRY_OWED = 65536           /* data of the dead, perhaps sent since, is not committed */
 };
 
@@ -178,9 +185,10 @@ struct ledger_entry {
     uint32_t used_at; /* stripe->clock at the last use */
 
     /* ---- its records, and the processes that use it ---- */
-    uint32_t first, last; /* records ACKED or REPLAY */
-    uint32_t records;     /* linked, in any state: the entry may not be recycled */
-    uint32_t pins;        /* times that a process pinned the file */
+    uint32_t first, last;           /* records ACKED or REPLAY */
+    uint32_t sent_first, sent_last; /* records IN_FLIGHT or GHOST */
+    uint32_t records;               /* linked, in any state: the entry may not be recycled */
+    uint32_t pins;                  /* times that a process pinned the file */
     /* The process (slot) that changes the size, or appends, now. 0: none. LEDGER_TRUNCATOR_HELD: a
      * process died while it changed the size. */
     _Atomic uint32_t truncator;

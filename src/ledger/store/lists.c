@@ -1,6 +1,7 @@
 #include "ledger/store/lists.h"
 
 #include "ledger/store/arena.h"
+#include "ledger/store/spans.h"
 
 void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uint32_t index)
 {
@@ -47,4 +48,5 @@ void ledger_dirty_trim(struct ledger_entry *entry, uint32_t index, uint64_t star
     if (ledger_record_is_promised(record))
         entry->sending -= ledger_record_length(record) - length;
     ledger_arena_trim(index, (uint32_t)(start - record->base), (uint32_t)(end - record->base));
+    ledger_span_fit(index);
 }

@@ -9,26 +9,14 @@
 
 void ledger_record_link(uint32_t index)
 {
-    struct ledger_record *record = ledger_record(index);
-    uint32_t *head = &ledger_bucket(ledger_record_file(record), record->base)->first;
-    record->bucket_previous = 0;
-    record->bucket_next = *head;
-    if (*head)
-        ledger_record(*head)->bucket_previous = index;
-    *head = index;
-    ledger_map.entries[ledger_record_file(record)].records++;
+    ledger_span_enter(index);
+    ledger_map.entries[ledger_record_file(ledger_record(index))].records++;
 }
 
-static void unlink_bucket(uint32_t index)
+static void unlink_span(uint32_t index)
 {
-    struct ledger_record *record = ledger_record(index);
-    if (record->bucket_previous)
-        ledger_record(record->bucket_previous)->bucket_next = record->bucket_next;
-    else
-        ledger_bucket(ledger_record_file(record), record->base)->first = record->bucket_next;
-    if (record->bucket_next)
-        ledger_record(record->bucket_next)->bucket_previous = record->bucket_previous;
-    ledger_map.entries[ledger_record_file(record)].records--;
+    ledger_span_leave(index);
+    ledger_map.entries[ledger_record_file(ledger_record(index))].records--;
 }
 
 /* ---- counters ---- */
@@ -38,7 +26,7 @@ static void count_bytes(struct ledger_entry *entry, int64_t bytes)
     ledger_count(&entry->uncommitted, &ledger_entry_stripe(entry)->uncommitted, bytes);
     if (atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) == 0) {
         entry->uncommitted_end = 0;
-        const uint32_t flags = LEDGER_ENTRY_MIXED | LEDGER_ENTRY_DISTRUSTED;
+        const uint32_t flags = LEDGER_ENTRY_MIXED | LEDGER_ENTRY_DISTRUSTED | LEDGER_ENTRY_REPLAYED;
         if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & flags)
             atomic_fetch_and(&entry->flags, ~flags);
     }
@@ -55,8 +43,9 @@ static void count_verifier(struct ledger_entry *entry, uint64_t verifier)
 
 void ledger_entry_verifiers(struct ledger_entry *entry)
 {
-    if (!entry->first)
-        return;
+    if (!entry->first || !(atomic_load_explicit(&entry->flags, memory_order_relaxed) &
+                           (LEDGER_ENTRY_MIXED | LEDGER_ENTRY_DISTRUSTED)))
+        return; /* nothing can have become better */
     uint64_t verifier = ledger_record(entry->first)->verifier;
     bool mixed = false, distrusted = false;
     for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
@@ -97,10 +86,23 @@ void ledger_record_append(struct ledger_entry *entry, uint32_t index)
     insert_after(entry, entry->last, index);
 }
 
-/* Takes the record out of the list of its file, if it is in one, and out of the counters. */
+void ledger_sent_list(struct ledger_entry *entry, uint32_t index)
+{
+    ledger_record_chain(&entry->sent_first, &entry->sent_last, 0, index);
+}
+
+void ledger_sent_unlist(struct ledger_entry *entry, uint32_t index)
+{
+    ledger_record_unchain(&entry->sent_first, &entry->sent_last, index);
+}
+
+/* Takes the record out of its list, and out of the counters. */
 static void unlink_file(struct ledger_entry *entry, uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
+    uint32_t state = ledger_record_state(record);
+    if (state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_GHOST)
+        ledger_sent_unlist(entry, index);
     if (ledger_record_is_acked(record)) {
         ledger_record_unchain(&entry->first, &entry->last, index);
         count_bytes(entry, -(int64_t)ledger_record_length(record));
@@ -137,7 +139,7 @@ static void unlink_record(struct ledger_entry *entry, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
     unlink_file(entry, index);
-    unlink_bucket(index);
+    unlink_span(index);
     ledger_record_set_state(record, LEDGER_RECORD_PRIVATE);
 }
 
@@ -149,6 +151,7 @@ static void bury(struct ledger_entry *entry, uint32_t index)
     struct ledger_stripe *stripe =
         &ledger_map.shared->stripes[ledger_stripe_of(ledger_record_file(record))];
     unlink_file(entry, index);
+    ledger_sent_list(entry, index);
     ledger_record_set_state(record, LEDGER_RECORD_GHOST);
     atomic_store_explicit(&record->owner, 0, memory_order_relaxed);
     if (atomic_load_explicit(&stripe->held_check, memory_order_relaxed) == 0)
@@ -178,10 +181,17 @@ static void trim(struct ledger_entry *entry, uint32_t index, uint32_t from, uint
     struct ledger_record *record = ledger_record(index);
     int64_t less = (int64_t)ledger_record_to(record) - ledger_record_from(record) - (to - from);
     ledger_arena_trim(index, from, to);
+    ledger_span_fit(index);
     count_bytes(entry, -less);
 }
 
 /* ---- overlaps ---- */
+
+/* May a record of the file be REPLAY? */
+static bool is_replayed(const struct ledger_entry *entry)
+{
+    return atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_REPLAYED;
+}
 
 uint64_t ledger_now_if_held(uint32_t file)
 {
@@ -204,13 +214,17 @@ bool ledger_record_blocks(uint32_t index, uint64_t start, uint64_t end, uint32_t
 
 uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uint32_t own)
 {
+    const struct ledger_entry *entry = &ledger_map.entries[file];
     uint64_t now = ledger_now_if_held(file);
+    if (!now && !entry->sent_first && !is_replayed(entry))
+        return 0;
     for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT;
          unit++) {
-        uint32_t i = ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->first;
-        for (; i; i = ledger_record(i)->bucket_next) {
-            if (ledger_record_file(ledger_record(i)) == file &&
-                ledger_record_blocks(i, start, end, own, now))
+        uint64_t from = unit << LEDGER_UNIT_SHIFT;
+        from = from > start ? from : start;
+        for (uint32_t i = ledger_span_first(file, from, end); i;
+             i = ledger_span_next(i, from, end)) {
+            if (ledger_record_blocks(i, start, end, own, now))
                 return i;
         }
     }
@@ -289,12 +303,11 @@ static bool supersede(struct ledger_entry *entry, uint32_t own, bool halves, uin
 {
     const struct ledger_record *record = ledger_record(own);
     uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
-    uint32_t file = ledger_record_file(record), next = ledger_bucket(file, record->base)->first;
+    uint32_t file = ledger_record_file(record), next;
     bool acknowledged = ledger_record_state(record) == LEDGER_RECORD_ACKED;
-    while (next) {
-        uint32_t index = next;
+    for (uint32_t index = ledger_span_first(file, start, end); index; index = next) {
         struct ledger_record *older = ledger_record(index);
-        next = older->bucket_next;
+        next = ledger_span_next(index, start, end);
         if (index == own || !ledger_record_overlaps(older, file, start, end) ||
             ledger_record_state(older) != LEDGER_RECORD_ACKED)
             continue;
@@ -362,6 +375,7 @@ static void absorb(struct ledger_entry *entry, uint32_t index, uint32_t next, ui
     atomic_store_explicit(&record->range,
                           ledger_range(ledger_record_from(record), (uint32_t)(end - record->base)),
                           memory_order_release);
+    ledger_span_fit(index);
     ledger_record_drop(entry, next, garbage);
 }
 
@@ -370,11 +384,11 @@ void ledger_record_join(struct ledger_entry *entry, uint32_t own, struct ledger_
     const struct ledger_record *record = ledger_record(own);
     uint32_t file = ledger_record_file(record), before = 0, behind = 0;
     uint64_t sequence = record->sequence;
-    for (uint32_t i = ledger_bucket(file, record->base)->first; i;
-         i = ledger_record(i)->bucket_next) {
+    uint64_t from = ledger_byte_before(ledger_record_start(record));
+    uint64_t to = ledger_byte_behind(ledger_record_end(record));
+    for (uint32_t i = ledger_span_first(file, from, to); i; i = ledger_span_next(i, from, to)) {
         const struct ledger_record *other = ledger_record(i);
-        if (i == own || ledger_record_file(other) != file ||
-            ledger_record_state(other) != LEDGER_RECORD_ACKED)
+        if (i == own || ledger_record_state(other) != LEDGER_RECORD_ACKED)
             continue;
         if (may_absorb(other, record))
             before = i;
@@ -399,7 +413,7 @@ void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
                       struct ledger_garbage *garbage)
 {
     if (forget && entry->sending > 0)
-        ledger_record_find(ledger_entry_index(entry), redeem_one, (uintptr_t)entry);
+        ledger_record_find_sent(ledger_entry_index(entry), redeem_one, (uintptr_t)entry);
     uint32_t next = entry->dirty_first;
     while (next) {
         uint32_t index = next;
@@ -438,21 +452,39 @@ void ledger_record_cut(struct ledger_entry *entry, uint64_t size, bool replays,
     }
 }
 
-uint32_t ledger_record_find(uint32_t file, bool (*wanted)(uint32_t index, uint64_t argument),
-                            uint64_t argument)
+/* Calls `wanted` for the records of a list. */
+static uint32_t find(uint32_t next, ledger_record_wanted *wanted, uint64_t argument)
 {
-    uint32_t count = ledger_map.shared->bucket_count;
-    const struct ledger_bucket *buckets = &ledger_map.buckets[ledger_stripe_of(file) * count];
-    for (uint32_t i = 0; i < count && ledger_map.entries[file].records; i++) {
-        uint32_t next = buckets[i].first;
-        while (next) {
-            uint32_t index = next;
-            next = ledger_record(index)->bucket_next;
-            if (ledger_record_file(ledger_record(index)) == file && wanted(index, argument))
-                return index;
-        }
+    while (next) {
+        uint32_t index = next;
+        next = ledger_record(index)->file_next;
+        if (wanted(index, argument))
+            return index;
     }
     return 0;
+}
+
+uint32_t ledger_record_find_sent(uint32_t file, ledger_record_wanted *wanted, uint64_t argument)
+{
+    return find(ledger_map.entries[file].sent_first, wanted, argument);
+}
+
+uint32_t ledger_record_find(uint32_t file, ledger_record_wanted *wanted, uint64_t argument)
+{
+    const struct ledger_entry *entry = &ledger_map.entries[file];
+    uint32_t found = find(entry->sent_first, wanted, argument);
+    if (!found)
+        found = find(entry->dirty_first, wanted, argument);
+    return found ? found : find(entry->first, wanted, argument);
+}
+
+uint32_t ledger_record_find_busy(uint32_t file, ledger_record_wanted *wanted, uint64_t argument)
+{
+    const struct ledger_entry *entry = &ledger_map.entries[file];
+    if (atomic_load_explicit(&ledger_entry_stripe(entry)->held_check, memory_order_relaxed))
+        return ledger_record_find(file, wanted, argument);
+    uint32_t found = find(entry->sent_first, wanted, argument);
+    return found || !is_replayed(entry) ? found : find(entry->first, wanted, argument);
 }
 
 static bool busy_beyond(uint32_t index, uint64_t size)
@@ -465,7 +497,7 @@ static bool busy_beyond(uint32_t index, uint64_t size)
 
 uint32_t ledger_record_beyond(const struct ledger_entry *entry, uint64_t size)
 {
-    return ledger_record_find(ledger_entry_index(entry), busy_beyond, size);
+    return ledger_record_find_busy(ledger_entry_index(entry), busy_beyond, size);
 }
 
 static bool pending(uint32_t index, uint64_t sequence)
@@ -484,12 +516,12 @@ static bool is_in_flight(uint32_t index, uint64_t unused)
 
 bool ledger_record_in_flight(const struct ledger_entry *entry)
 {
-    return ledger_record_find(ledger_entry_index(entry), is_in_flight, 0) != 0;
+    return ledger_record_find_busy(ledger_entry_index(entry), is_in_flight, 0) != 0;
 }
 
 uint32_t ledger_record_pending(const struct ledger_entry *entry, uint64_t sequence)
 {
-    return ledger_record_find(ledger_entry_index(entry), pending, sequence);
+    return ledger_record_find_busy(ledger_entry_index(entry), pending, sequence);
 }
 
 static bool distrust_one(uint32_t index, uint64_t unused)

@@ -5,21 +5,16 @@
 #ifndef LEDGER_RECORDS_H
 #define LEDGER_RECORDS_H
 
-#include "ledger/store/record.h"
+#include "ledger/store/spans.h"
 
-/* The bucket of the records at an offset of a file. */
-static inline struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset)
-{
-    uint32_t count = ledger_map.shared->bucket_count;
-    uint64_t hash =
-        ((uint64_t)file << 40 ^ offset >> LEDGER_UNIT_SHIFT) * UINT64_C(0x9e3779b97f4a7c15);
-    return &ledger_map
-                .buckets[ledger_stripe_of(file) * count + ((uint32_t)(hash >> 36) & (count - 1))];
-}
-/* Enters a record in its bucket and counts it in its entry. */
+/* Enters a record in the tree of its bucket, and counts it in its entry. */
 void ledger_record_link(uint32_t index);
 /* Copies bytes [start, end) of the file from record `from` to record `to`. */
 void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end);
+/* Enters a record, which is IN_FLIGHT or a GHOST, in the list of those of its file; takes it out.
+ */
+void ledger_sent_list(struct ledger_entry *entry, uint32_t index);
+void ledger_sent_unlist(struct ledger_entry *entry, uint32_t index);
 /* Appends a record, which is ACKED or will be, to the list of its file, and counts its bytes. */
 void ledger_record_append(struct ledger_entry *entry, uint32_t index);
 /* All acknowledged records of the entry are in its list again. Takes away the byte that rebuild.c
@@ -28,8 +23,7 @@ void ledger_records_relisted(struct ledger_entry *entry);
 /* A REPLAY was answered UNSTABLE: makes it ACKED again. */
 void ledger_record_renew(struct ledger_entry *entry, uint32_t index, uint64_t verifier);
 /* Takes a record out of all lists, makes it PRIVATE, and adds it to `garbage`. While it is held, or
- * if this process has no slot, only its data goes, and it becomes a GHOST. `entry` is not used for
- * a GHOST. */
+ * if this process has no slot, only its data goes, and it becomes a GHOST. */
 void ledger_record_drop(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage);
 /* The time now, if any record of the file's stripe may be held. 0: none is held; the clock is not
  * read. */
@@ -66,10 +60,13 @@ void ledger_record_cut(struct ledger_entry *entry, uint64_t size, bool replays,
 /* Cuts the DIRTY records at `size`. With `forget` records in flight are not promised any more. */
 void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
                       struct ledger_garbage *garbage);
-/* Calls `wanted` for each linked record of the file, until it returns true. That record; 0: none.
- */
-uint32_t ledger_record_find(uint32_t file, bool (*wanted)(uint32_t index, uint64_t argument),
-                            uint64_t argument);
+/* Calls `wanted` for records of the file that are linked, until it returns true. That record; 0:
+ * none. For all of them; for those IN_FLIGHT and the GHOSTs; for those, and all that may be REPLAY
+ * or held. `wanted` may drop the record. */
+typedef bool ledger_record_wanted(uint32_t index, uint64_t argument);
+uint32_t ledger_record_find(uint32_t file, ledger_record_wanted *wanted, uint64_t argument);
+uint32_t ledger_record_find_sent(uint32_t file, ledger_record_wanted *wanted, uint64_t argument);
+uint32_t ledger_record_find_busy(uint32_t file, ledger_record_wanted *wanted, uint64_t argument);
 /* A record of the file that is IN_FLIGHT, REPLAY or held, and has bytes at `size` or beyond; 0:
  * none. */
 uint32_t ledger_record_beyond(const struct ledger_entry *entry, uint64_t size);
