@@ -14,11 +14,13 @@
 
 static bool parse_number(const char *text, unsigned *number)
 {
-    if (text == NULL || *text == '\0' || text[strspn(text, "0123456789")] != '\0')
+    uint64_t value = 0;
+    if (text == NULL || *text == '\0')
         return false;
-    unsigned long value = strtoul(text, NULL, 10);
+    for (; *text >= '0' && *text <= '9' && value <= UINT_MAX; text++)
+        value = value * 10 + (uint64_t)(*text - '0');
     *number = (unsigned)value;
-    return value <= UINT_MAX;
+    return *text == '\0' && value <= UINT_MAX;
 }
 
 /* Unescapes in place. False: there would be a NUL byte in it. */
@@ -29,18 +31,29 @@ static bool unescape(char *field)
     return !has_nul;
 }
 
+/* The field up to the next `stop`, as strsep(3) takes it, but not for a set of bytes: that takes
+ * five times as long. */
+static char *take(char **line, char stop)
+{
+    char *field = *line, *end = field == NULL ? NULL : strchr(field, stop);
+    *line = end == NULL ? NULL : end + 1;
+    if (end != NULL)
+        *end = '\0';
+    return field;
+}
+
 /* id parent major:minor root mount-point options [optional fields] - type source super-options */
 static bool parse_line(char *line, struct conf_mount *mount)
 {
-    char *id = strsep(&line, " "), *parent = strsep(&line, " "), *minor = strsep(&line, " ");
-    char *root = strsep(&line, " "), *mount_point = strsep(&line, " "), *field;
-    char *options = strsep(&line, " "), *major = strsep(&minor, ":");
+    char *id = take(&line, ' '), *parent = take(&line, ' '), *minor = take(&line, ' ');
+    char *root = take(&line, ' '), *mount_point = take(&line, ' '), *field;
+    char *options = take(&line, ' '), *major = take(&minor, ':');
 
     do {
-        field = strsep(&line, " ");
+        field = take(&line, ' ');
     } while (field != NULL && strcmp(field, "-") != 0);
-    char *type = strsep(&line, " "), *source = strsep(&line, " ");
-    char *super_options = strsep(&line, " ");
+    char *type = take(&line, ' '), *source = take(&line, ' ');
+    char *super_options = take(&line, ' ');
     if (super_options == NULL || *super_options == '\0' || !parse_number(id, &mount->id) ||
         !parse_number(parent, &mount->parent) || !parse_number(major, &mount->major) ||
         !parse_number(minor, &mount->minor) || !unescape(root) || !unescape(mount_point) ||

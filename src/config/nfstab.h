@@ -119,6 +119,7 @@ struct conf_sources {
     char only[PATH_MAX];     /* if set, it must exist, and nothing else is read */
     char files[3][PATH_MAX]; /* entries in earlier ones win */
     char mountinfo[PATH_MAX];
+    const struct conf_mountinfo *mounts; /* what that file says, if it was read already; or NULL */
 };
 
 /*

@@ -19,7 +19,10 @@ void conf_sources_default(struct conf_sources *sources)
     const char *only = secure_getenv("DIRECTNFS_NFSTAB");
     const char *home = secure_getenv("DIRECTNFS_HOME");
 
-    memset(sources, 0, sizeof(*sources));
+    /* Not all 20 KiB: this is what each start of a program waits for. */
+    sources->only[0] = sources->files[0][0] = sources->files[1][0] = sources->files[2][0] = '\0';
+    sources->mountinfo[0] = '\0';
+    sources->mounts = NULL;
     if (only != NULL && *only != '\0') {
         /* A name that is too long is cut: it is still the only one, and fails when it is opened. */
         snprintf(sources->only, PATH_MAX, "%s", only);
@@ -217,10 +220,30 @@ static bool mount_version(const struct conf_mount *mount, const char *file,
     }
 }
 
+static int add_mounts(struct conf_nfstab *tab, const char *file, const struct conf_mountinfo *info,
+                      struct conf_diagnostics *d)
+{
+    size_t first = tab->server_count;
+    const char *name = NULL;
+    int result = 0;
+
+    for (size_t i = 0; result == 0 && i < info->count; i++) {
+        const struct conf_mount *mount = &info->mounts[i];
+        enum conf_version version;
+        if (conf_mount_nfs(mount) == CONF_NFS_NONE ||
+            conf_mountinfo_at(info, mount->mount_point) != mount ||
+            !mount_version(mount, file, &version, d))
+            continue;
+        if (name == NULL)
+            name = conf_nfstab_file(tab, file);
+        result = name == NULL ? -ENOMEM : add_mount(tab, first, name, mount, version, d);
+    }
+    return result != 0 ? result : override(tab, first);
+}
+
 static int load_mountinfo(struct conf_nfstab *tab, const char *file, struct conf_diagnostics *d)
 {
     struct conf_mountinfo info;
-    size_t first = tab->server_count;
 
     int result = conf_mountinfo_load(&info, file);
     if (result == -ENOMEM)
@@ -234,19 +257,9 @@ static int load_mountinfo(struct conf_nfstab *tab, const char *file, struct conf
                              strerror(-result));
         return 0;
     }
-    const char *name = NULL;
-    for (size_t i = 0; result == 0 && i < info.count; i++) {
-        const struct conf_mount *mount = &info.mounts[i];
-        enum conf_version version;
-        if (conf_mountinfo_at(&info, mount->mount_point) != mount ||
-            !mount_version(mount, file, &version, d))
-            continue;
-        if (name == NULL)
-            name = conf_nfstab_file(tab, file);
-        result = name == NULL ? -ENOMEM : add_mount(tab, first, name, mount, version, d);
-    }
+    result = add_mounts(tab, file, &info, d);
     conf_mountinfo_free(&info);
-    return result != 0 ? result : override(tab, first);
+    return result;
 }
 
 int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources,
@@ -266,7 +279,8 @@ int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources
         invalid |= result != 0;
     }
     if (sources->mountinfo[0] != '\0') {
-        result = load_mountinfo(tab, sources->mountinfo, d);
+        result = sources->mounts != NULL ? add_mounts(tab, sources->mountinfo, sources->mounts, d)
+                                         : load_mountinfo(tab, sources->mountinfo, d);
         if (result != 0)
             return result;
     }

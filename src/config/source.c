@@ -173,6 +173,8 @@ size_t conf_unescape(char *text, size_t length, bool *has_nul)
     size_t to = 0;
 
     *has_nul = false;
+    if (!memchr(text, '\\', length))
+        return length;
     for (size_t from = 0; from < length; from++) {
         const char *c = text + from;
         if (length - from >= 4 && c[0] == '\\' && is_octal(c[1], '3') && is_octal(c[2], '7') &&

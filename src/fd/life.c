@@ -40,11 +40,6 @@ bool fd_allows_raw_io_uring(void)
     return mount_tunables.raw_io_uring == CONF_RAW_IO_URING_KERNEL;
 }
 
-bool fd_is_any_managed(void)
-{
-    return file_table_limit() > 0;
-}
-
 bool fd_allows_raw_calls(void)
 {
     return mount_tunables.raw_calls == CONF_RAW_CALLS_SERVE;

@@ -18,8 +18,6 @@ bool fd_enabled(void);
 bool fd_allows_raw_io_uring(void);
 /* Are the program's files served though it makes system calls on files itself? */
 bool fd_allows_raw_calls(void);
-/* Was any descriptor ever managed? */
-bool fd_is_any_managed(void);
 
 /* At exit: COMMITs what this process wrote, ends its sessions, and folds its statistics. Writes
  * after it are FILE_SYNC. */

@@ -21,7 +21,7 @@ pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct file_inode *inodes[INODE_BUCKETS]; /* under file_lock */
 static struct file_open *free_opens;             /* under file_lock */
-static _Atomic int table_top;                    /* no managed descriptor has a higher number */
+static _Atomic int table_top = -1;               /* no managed descriptor has a higher number */
 
 /* ---- inodes ---- */
 

@@ -62,7 +62,7 @@ static uint64_t hash_text(uint64_t before, const char *text)
     return sys_hash(before, text, strlen(text) + 1);
 }
 
-static int find_place(struct mount *mount)
+static int find_place(struct mount *mount, const struct conf_mountinfo *info)
 {
     int fd = sys_open(mount->conf->mount, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
@@ -72,7 +72,7 @@ static int find_place(struct mount *mount)
     int result = mount_learn_path(mount, fd), nfs = -ENOENT;
     if (result == 0)
         result = sys_fstat(fd, &status);
-    if (result == 0 && (nfs = reach_kernel_mount_of(status.st_dev, &mount->kernel)) < 0) {
+    if (result == 0 && (nfs = reach_kernel_mount_in(info, status.st_dev, &mount->kernel)) < 0) {
         result = (int)sys_call2(SYS_fstatfs, fd, &fs);
         nfs = result == 0 && fs.f_type == NFS_MAGIC;
     }
@@ -131,15 +131,17 @@ static void name_keys(struct mount *mount, const struct conf_server *conf)
     mount->other_key = by_version[!second];
 }
 
-/* *result: 0, or -errno: there is no such directory, or no memory. */
-static struct mount *mount_new(size_t stanza, const struct conf_export *conf, int *result)
+/* `info`: the kernel's table of mounts. *result: 0, or -errno: there is no such directory, or no
+ * memory. */
+static struct mount *mount_new(size_t stanza, const struct conf_export *conf,
+                               const struct conf_mountinfo *info, int *result)
 {
     struct mount *mount = sys_alloc_zeroed(sizeof(*mount));
     *result = -ENOMEM;
     if (!mount)
         return NULL;
     mount->conf = conf;
-    *result = find_place(mount);
+    *result = find_place(mount, info);
     if (*result == 0 && !(mount->server = server_of(mount, stanza)))
         *result = -ENOMEM;
     if (*result != 0) {
@@ -154,7 +156,8 @@ static struct mount *mount_new(size_t stanza, const struct conf_export *conf, in
     return mount;
 }
 
-static void mount_add(size_t stanza, const struct conf_export *conf)
+static void mount_add(size_t stanza, const struct conf_export *conf,
+                      const struct conf_mountinfo *info)
 {
     int result;
     if (conf->kernel == CONF_KERNEL_NO) {
@@ -163,7 +166,7 @@ static void mount_add(size_t stanza, const struct conf_export *conf)
                    conf->mount);
         return;
     }
-    struct mount *mount = mount_new(stanza, conf, &result);
+    struct mount *mount = mount_new(stanza, conf, info, &result);
     if (mount)
         mounts_add(mount);
     else
@@ -189,7 +192,7 @@ static bool export_arrived(size_t stanza, const struct conf_export *conf, dev_t 
     if (conf->kernel == CONF_KERNEL_NO || (last && last->device == device) ||
         !mount_watch_is_at(info, device, last ? last->path : conf->mount))
         return false;
-    struct mount *mount = mount_new(stanza, conf, &result);
+    struct mount *mount = mount_new(stanza, conf, info, &result);
     if (mount && mount->device != device) {
         sys_free(mount);
         return false;
@@ -225,7 +228,8 @@ bool mounts_configured(void)
     return false;
 }
 
-void mounts_load(void)
+/* Reads what is configured. 0, or -errno: it is not usable. */
+static int load_configuration(const struct conf_mountinfo *info)
 {
     struct conf_diagnostics d = {0};
     struct conf_sources sources;
@@ -233,6 +237,7 @@ void mounts_load(void)
     int required = conf_tunables_file(tunables_file);
     int broken = conf_tunables_load(&mount_tunables, tunables_file, required, &d);
     conf_sources_default(&sources);
+    sources.mounts = info;
     int result = conf_nfstab_load(&nfstab, &sources, &d);
     if (d.errors > 0) {
         log_diagnostics(&d);
@@ -242,13 +247,11 @@ void mounts_load(void)
         log_diagnostics(&d);
     }
     conf_diagnostics_free(&d);
-    if (result != 0 || broken != 0)
-        return;
-    enum log_level level;
-    const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
-    if (!wanted || log_level_parse(wanted, &level) != 0)
-        log_set_level(mount_tunables.log_level);
-    mount_auth_start();
+    return result != 0 ? result : broken;
+}
+
+static void add_all(const struct conf_mountinfo *info)
+{
     servers = sys_alloc_zeroed(nfstab.server_count * VERSIONS * sizeof(*servers));
     for (size_t i = 0; i < server_count(); i++) {
         servers[i].conf = &nfstab.servers[i / VERSIONS];
@@ -257,8 +260,24 @@ void mounts_load(void)
     }
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
-            mount_add(i, &nfstab.servers[i].exports[j]);
+            mount_add(i, &nfstab.servers[i].exports[j], info);
     }
+}
+
+/* The kernel writes its table anew for each reader, which takes long: so it is read once. */
+void mounts_load(void)
+{
+    struct conf_mountinfo info;
+    enum log_level level;
+    bool known = conf_mountinfo_load(&info, "/proc/self/mountinfo") == 0;
+    if (load_configuration(known ? &info : NULL) == 0) {
+        const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
+        if (!wanted || log_level_parse(wanted, &level) != 0)
+            log_set_level(mount_tunables.log_level);
+        mount_auth_start();
+        add_all(&info);
+    }
+    conf_mountinfo_free(&info);
 }
 
 /* Adds to a text that may become too long for a line. */

@@ -31,7 +31,7 @@ PRELOAD_EXPORT int close(int fd)
  * kernel when many are closed at once. The engine logs what was lost. */
 static void closing_range(unsigned first, unsigned last)
 {
-    unsigned limit = (unsigned)preload_managed_limit();
+    unsigned limit = (unsigned)file_table_limit();
     for (unsigned fd = first; fd <= last && fd < limit; fd++)
         if (preload_managed((int)fd))
             preload_forget((int)fd);

@@ -98,7 +98,7 @@ static int refusal(int fd, unsigned long request, const void *argument)
         range.src_fd = (int)(long)argument;
         break;
     case FICLONERANGE:
-        if (!fd_is_any_managed() || preload_get(&range, argument, sizeof(range)) != 0)
+        if (file_table_limit() == 0 || preload_get(&range, argument, sizeof(range)) != 0)
             return 0; /* no file is managed, or the kernel says EFAULT */
         break;
     case FIDEDUPERANGE:

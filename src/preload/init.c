@@ -29,9 +29,6 @@
 _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
 atomic_bool preload_started;
 
-/* One more than the highest descriptor that was ever offered to the engine. */
-static atomic_int managed_limit;
-
 #define NAME(name, ...) #name,
 static const char *const names[] = {PRELOAD_ALL(NAME, PRELOAD_NOTHING)};
 
@@ -134,7 +131,9 @@ void *preload_resolve(enum preload_symbol symbol)
     resolving = 1;
     int saved = errno;
     const char *name = names[symbol];
-    void *function = is_missing ? NULL : preload_lookup()(RTLD_NEXT, name);
+    void *function = is_missing ? NULL : preload_of_libc(symbol);
+    if (function == NULL && !is_missing)
+        function = preload_lookup()(RTLD_NEXT, name);
     if (function == NULL && !is_missing && (function = preload_plugin_function(name)) == NULL)
         dlerror(); /* the program must not see our message */
     errno = saved;
@@ -165,37 +164,6 @@ PRELOAD_SLOW void preload_stay_call_for(void (*function)(int fd), int fd)
 
 /* ---- descriptors ---- */
 
-static void note_descriptor(int fd)
-{
-    int limit = atomic_load_explicit(&managed_limit, memory_order_relaxed);
-    while (fd >= limit && !atomic_compare_exchange_weak(&managed_limit, &limit, fd + 1))
-        ;
-}
-
-int preload_managed_limit(void)
-{
-    return atomic_load_explicit(&managed_limit, memory_order_relaxed);
-}
-
-/* Reads two things about this process from proc(5): the slots of the kernel's descriptor table
- * (FDSize), and the signals that have a handler (SigCgt). Returns the latter; all, if not known. */
-static uint64_t read_status(int *slots)
-{
-    char text[4096];
-    int fd = sys_proc_open("self/status", O_RDONLY);
-    ssize_t length = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        sys_close(fd);
-    text[length > 0 ? length : 0] = '\0';
-    const char *size = strstr(text, "FDSize:"), *caught = strstr(text, "SigCgt:");
-    *slots = size ? atoi(size + strlen("FDSize:")) : 0;
-    if (*slots <= 0)
-        *slots = FILE_TABLE_SIZE;
-    if (!caught || !strchr(caught, '\n'))
-        return UINT64_MAX;
-    return strtoull(caught + strlen("SigCgt:"), NULL, 16);
-}
-
 PRELOAD_SLOW void preload_forget(int fd)
 {
     struct preload_stay stay = preload_stay_begin();
@@ -212,7 +180,6 @@ static int adopt(int fd, int flags, int (*into)(int fd, int flags))
     if (directory || (flags & O_PATH))
         return 0;
     struct preload_stay stay = preload_stay_begin();
-    note_descriptor(fd);
     result = into(fd, flags);
     if (file_is_managed(fd)) {
         preload_signal_guard();
@@ -277,7 +244,6 @@ int preload_duplicated(int from, int to)
         return to;
     }
     struct preload_stay stay = preload_stay_begin();
-    note_descriptor(to);
     file_duplicated(from, to);
     int result = preload_is_stream(to) ? fd_demote_stream(to, stream_reason(to)) : 0;
     bool stays = result < 0 && file_is_managed(to);
@@ -379,6 +345,18 @@ static void open_log(const char *target)
                                       : strerror(-result));
 }
 
+/* The table of descriptors has room for many more than there are. A page of it that is touched may
+ * become a huge page, which the kernel would clear first: that takes longer than all else at a
+ * start. So this is the first of all constructors. */
+__attribute__((constructor(101))) static void forbid_huge_pages(void)
+{
+    extern char __bss_start[], _end[]; /* the linker's */
+    uintptr_t page = getauxval(AT_PAGESZ), begin = (uintptr_t)__bss_start, end = (uintptr_t)_end;
+    begin = (begin + page - 1) / page * page;
+    end = (end + page - 1) / page * page;
+    sys_call3(SYS_madvise, begin, end - begin, MADV_NOHUGEPAGE);
+}
+
 __attribute__((constructor)) static void start(void)
 {
     /* All at once: no signal handler and no child of fork() shall meet the dynamic linker. */
@@ -405,15 +383,12 @@ __attribute__((constructor)) static void start(void)
         const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
         if (wanted != NULL && log_level_parse(wanted, &level) == 0)
             log_set_level(level); /* the environment overrides directnfs.conf */
-        int slots;
-        uint64_t caught = read_status(&slots);
-        atomic_store(&managed_limit, slots);
-        preload_signal_start(caught);
+        preload_signal_start();
         pthread_atfork(preload_fork_prepare, preload_fork_parent, preload_fork_child);
         preload_raw_start();
         atomic_store(&preload_started, true);
         fd_adopt_inherited();
-        if (fd_is_any_managed())
+        if (file_table_limit() > 0)
             preload_signal_guard();
         preload_stdio_start();
         mounts_say(preload_version);

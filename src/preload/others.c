@@ -4,6 +4,8 @@
  * as the real one. If that function makes its system call by syscall(), the wrapper would be
  * entered again, and the two would call each other for ever. So syscall() looks at its caller.
  *
+ * What libc alone defines is found here, too: dlsym() takes a thousand instructions for a name.
+ *
  * This runs before any constructor, too. So nothing here allocates, or calls what others may
  * define. dlsym() would allocate a message for each missing name.
  */
@@ -20,8 +22,9 @@ struct other {
 
 /* Found once, by the first thread that asks. Two threads at a time write the same values. */
 static struct other others[OTHERS];
-static _Atomic uint64_t defined[WORDS]; /* by any library after us */
-static atomic_int count = -1;           /* -1: not found yet */
+static _Atomic uint64_t defined[WORDS];          /* by any library after us */
+static _Atomic uintptr_t libcs[PRELOAD_SYMBOLS]; /* by libc, and no library before it; or 0 */
+static atomic_int count = -1;                    /* -1: not found yet */
 
 #define NAME(name, ...) #name,
 static const char *const names[] = {PRELOAD_ALL(NAME, PRELOAD_NOTHING)};
@@ -42,6 +45,7 @@ struct symbols {
     const ElfW(Sym) * table;
     const char *text;
     const uint32_t *hash, *gnu_hash; /* one of them may be missing */
+    const ElfW(Half) * versions;     /* may be missing */
 };
 
 static struct symbols symbols_of(const struct dl_phdr_info *object)
@@ -64,6 +68,8 @@ static struct symbols symbols_of(const struct dl_phdr_info *object)
             symbols.hash = (const void *)address;
         else if (entry->d_tag == DT_GNU_HASH)
             symbols.gnu_hash = (const void *)address;
+        else if (entry->d_tag == DT_VERSYM)
+            symbols.versions = (const void *)address;
     }
     return symbols;
 }
@@ -83,47 +89,67 @@ static bool is_definition(const struct symbols *symbols, uint32_t index, const c
     return symbol->st_shndx != SHN_UNDEF && is_same(symbols->text + symbol->st_name, name);
 }
 
-/* Layout of the table: number of buckets, first symbol, words of the filter, its shift. Then follow
- * the filter, the buckets, and a hash for each symbol. The last bit of a hash ends its bucket. */
-static bool gnu_hash_has(const struct symbols *symbols, const char *name)
+static uint32_t gnu_hash(const char *name)
+{
+    uint32_t hash = 5381;
+    for (; *name != '\0'; name++)
+        hash = hash * 33 + (unsigned char)*name;
+    return hash;
+}
+
+/*
+ * The place of the definition in the table of symbols; 0: there is none.
+ * Layout of gnu_hash: number of buckets, first symbol, words of the filter, its shift. Then follow
+ * the filter, the buckets, and a hash for each symbol. The last bit of a hash ends its bucket.
+ */
+static uint32_t gnu_find(const struct symbols *symbols, const char *name, uint32_t hash)
 {
     const uint32_t *table = symbols->gnu_hash;
     enum { BITS = 8 * sizeof(ElfW(Addr)) };
     const ElfW(Addr) *filter = (const void *)(table + 4);
     const uint32_t *buckets = (const void *)(filter + table[2]), *hashes = buckets + table[0];
-    uint32_t hash = 5381;
-    for (const char *at = name; *at != '\0'; at++)
-        hash = hash * 33 + (unsigned char)*at;
     ElfW(Addr) word = filter[hash / BITS % table[2]];
     if (!(word >> hash % BITS & word >> (hash >> table[3]) % BITS & 1))
-        return false;
+        return 0;
     uint32_t index = table[0] ? buckets[hash % table[0]] : 0;
     if (index < table[1] || index == 0)
-        return false;
+        return 0;
     for (;; index++) {
         uint32_t one = hashes[index - table[1]];
         if ((one | 1) == (hash | 1) && is_definition(symbols, index, name))
-            return true;
+            return index;
         if (one & 1)
-            return false;
+            return 0;
     }
 }
 
-static bool has(const struct symbols *symbols, const char *name)
+static uint32_t find(const struct symbols *symbols, const char *name, uint32_t hash)
 {
     if (!symbols->table || !symbols->text)
-        return false;
+        return 0;
     if (symbols->gnu_hash)
-        return gnu_hash_has(symbols, name);
+        return gnu_find(symbols, name, hash);
     for (uint32_t index = 1; symbols->hash && index < symbols->hash[1]; index++)
         if (is_definition(symbols, index, name))
-            return true;
-    return false;
+            return index;
+    return 0;
+}
+
+/* Is it a plain function, of the version that dlsym() takes? */
+static bool is_plain(const struct symbols *symbols, uint32_t index)
+{
+    const ElfW(Sym) *symbol = &symbols->table[index];
+    enum { HIDDEN = 0x8000 };
+    return (symbol->st_info & 15) == STT_FUNC && symbol->st_value != 0 &&
+           (symbol->st_info >> 4 == STB_GLOBAL || symbol->st_info >> 4 == STB_WEAK) &&
+           symbols->versions && !(symbols->versions[index] & HIDDEN);
 }
 
 struct search {
     bool after; /* our library was met; the dynamic linker lists objects in its order of search */
     int count;
+    uint64_t before[WORDS]; /* what libraries between ours and this one define */
+    uint32_t hashes[PRELOAD_SYMBOLS];
 };
 
 static void note_place(struct other *other, const struct dl_phdr_info *object)
@@ -151,13 +177,21 @@ static int look(struct dl_phdr_info *object, size_t size, void *argument)
     }
     struct symbols symbols = symbols_of(object);
     uint64_t found[WORDS] = {0}, any = 0;
-    for (int symbol = 0; symbol < PRELOAD_SYMBOLS; symbol++)
-        if (has(&symbols, names[symbol]))
-            found[symbol / 64] |= UINT64_C(1) << symbol % 64;
     bool is_libc = is_in(object, (uintptr_t)preload_lookup());
+    for (int symbol = 0; symbol < PRELOAD_SYMBOLS; symbol++) {
+        uint32_t index = find(&symbols, names[symbol], search->hashes[symbol]);
+        uint64_t bit = UINT64_C(1) << symbol % 64;
+        if (index == 0)
+            continue;
+        found[symbol / 64] |= bit;
+        if (is_libc && !(search->before[symbol / 64] & bit) && is_plain(&symbols, index))
+            atomic_store_explicit(&libcs[symbol], object->dlpi_addr + symbols.table[index].st_value,
+                                  memory_order_relaxed);
+    }
     struct other *other = is_libc || search->count == OTHERS ? NULL : &others[search->count];
     for (int i = 0; i < WORDS; i++) {
         any |= found[i];
+        search->before[i] |= found[i];
         atomic_fetch_or_explicit(&defined[i], found[i], memory_order_relaxed);
         if (other)
             atomic_store_explicit(&other->defined[i], found[i], memory_order_relaxed);
@@ -171,7 +205,13 @@ static int look(struct dl_phdr_info *object, size_t size, void *argument)
 
 PRELOAD_SLOW static int find_others(void)
 {
-    struct search search = {0};
+    struct search search; /* no initial value, as the compiler could call memset() */
+    search.after = false;
+    search.count = 0;
+    for (int i = 0; i < WORDS; i++)
+        search.before[i] = 0;
+    for (int symbol = 0; symbol < PRELOAD_SYMBOLS; symbol++)
+        search.hashes[symbol] = gnu_hash(names[symbol]);
     /* libc's: a sanitizer has its own before us, and would start in the midst of ours. */
     __typeof__(&dl_iterate_phdr) iterate = preload_lookup()(RTLD_NEXT, "dl_iterate_phdr");
     iterate(look, &search);
@@ -194,6 +234,12 @@ bool preload_is_defined(enum preload_symbol symbol)
 {
     count_others();
     return has_bit(defined, symbol);
+}
+
+void *preload_of_libc(enum preload_symbol symbol)
+{
+    count_others();
+    return (void *)atomic_load_explicit(&libcs[symbol], memory_order_relaxed);
 }
 
 bool preload_is_behind(const void *caller, enum preload_symbol symbol)

@@ -99,6 +99,9 @@ void *preload_own_function(enum preload_symbol symbol, const void *caller);
 
 /* others.c: true if a library that came with the program defines the symbol after us. */
 bool preload_is_defined(enum preload_symbol symbol);
+/* The function of libc that dlsym() would find after us, at a tenth of its price. NULL: ask
+ * dlsym(), as another library may define the name, too. */
+void *preload_of_libc(enum preload_symbol symbol);
 /* True if `caller` is in such a library, and it is not libc: our wrapper calls that library's
  * function as the real one. Costs one load if there is no such library. */
 bool preload_is_behind(const void *caller, enum preload_symbol symbol);
@@ -282,9 +285,6 @@ bool preload_is_stream(int fd);
 /* Demotes the descriptors that had streams when the library started. */
 void preload_stdio_start(void);
 
-/* More than every descriptor that may be managed: bounds walks over the table. */
-int preload_managed_limit(void);
-
 /* Handlers around fork(). They call those of the engine in a critical section, because locks are
  * held. */
 void preload_fork_prepare(void);
@@ -306,8 +306,8 @@ int preload_get(void *to, const void *from, size_t size);
 int preload_put(void *to, const void *from, size_t size);
 
 /* signal.c: from now on the trampoline calls the application's handlers, also those installed
- * before. `caught`: a bit for each signal that may have one. */
-void preload_signal_start(uint64_t caught);
+ * before. */
+void preload_signal_start(void);
 /* guard: before memory of the application is touched under a guard; installs a handler for its
  * faults. child: in the child of fork(). */
 void preload_signal_guard(void);

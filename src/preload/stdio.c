@@ -15,12 +15,16 @@
  */
 enum { STREAM_WORDS = 1024 };
 static _Atomic uint64_t streams[STREAM_WORDS]; /* no lock: each word is atomic */
+static atomic_int streams_top = STDERR_FILENO; /* no stream is known above it */
 
 static void set_stream(int fd, bool is)
 {
     uint64_t bit = UINT64_C(1) << (fd % 64);
     if (fd < 0 || fd >= STREAM_WORDS * 64)
         return;
+    int top = atomic_load_explicit(&streams_top, memory_order_relaxed);
+    while (is && fd > top && !atomic_compare_exchange_weak(&streams_top, &top, fd))
+        ;
     if (is)
         atomic_fetch_or_explicit(&streams[fd / 64], bit, memory_order_relaxed);
     else
@@ -37,12 +41,9 @@ bool preload_is_stream(int fd)
 
 void preload_stdio_start(void)
 {
-    for (int fd = 0; fd < STREAM_WORDS * 64; fd++) {
-        if (fd % 64 == 0 && fd > 0 && atomic_load(&streams[fd / 64]) == 0)
-            fd += 63;
-        else if (preload_is_stream(fd))
+    for (int fd = 0; fd <= atomic_load(&streams_top); fd++)
+        if (preload_is_stream(fd))
             fd_demote_stream(fd, "stdio");
-    }
 }
 
 /* The open(2) flags of a mode of fopen(3). */

@@ -85,19 +85,26 @@ static void learn(const struct conf_mount *mount, struct reach_kernel_mount *ker
     kernel->port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : NFS_PORT;
 }
 
-int reach_kernel_mount_of(dev_t device, struct reach_kernel_mount *kernel)
+int reach_kernel_mount_in(const struct conf_mountinfo *info, dev_t device,
+                          struct reach_kernel_mount *kernel)
 {
-    struct conf_mountinfo info;
     *kernel = (struct reach_kernel_mount){.speaks = NULL};
     if (major(device) != 0) /* a disk has it */
         return 0;
-    int result = conf_mountinfo_load(&info, "/proc/self/mountinfo");
-    if (result != 0)
-        return result;
-    const struct conf_mount *mount = mount_of(&info, device);
-    result = !mount ? -ENOENT : conf_mount_nfs(mount) != CONF_NFS_NONE;
+    const struct conf_mount *mount = mount_of(info, device);
+    int result = !mount ? -ENOENT : conf_mount_nfs(mount) != CONF_NFS_NONE;
     if (result == 1)
         learn(mount, kernel);
+    return result;
+}
+
+int reach_kernel_mount_of(dev_t device, struct reach_kernel_mount *kernel)
+{
+    struct conf_mountinfo info = {0};
+    int result = major(device) == 0 ? conf_mountinfo_load(&info, "/proc/self/mountinfo") : 0;
+    *kernel = (struct reach_kernel_mount){.speaks = NULL};
+    if (result == 0)
+        result = reach_kernel_mount_in(&info, device, kernel);
     conf_mountinfo_free(&info);
     return result;
 }

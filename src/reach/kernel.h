@@ -49,6 +49,9 @@ int reach_kernel_handle(int fd, const char *path, const struct stat *status, str
  * Another -errno: the kernel's.
  */
 int reach_kernel_mount_of(dev_t device, struct reach_kernel_mount *kernel);
+/* The same of a table that was read already. */
+int reach_kernel_mount_in(const struct conf_mountinfo *info, dev_t device,
+                          struct reach_kernel_mount *kernel);
 
 /*
  * Does the kernel's client get the data of this file system by layouts (pNFS), and of which type?

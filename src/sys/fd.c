@@ -18,12 +18,17 @@ enum { CEILING = 4096, ROOM = 160 };
 enum { BLOCK_WORDS = 1024, BLOCK_BITS = BLOCK_WORDS * 64, BLOCKS = INT32_MAX / BLOCK_BITS + 1 };
 
 static _Atomic uint64_t first_block[BLOCK_WORDS];
-static _Atomic(_Atomic uint64_t *) blocks[BLOCKS] = {first_block};
-static _Atomic int block_count = 1; /* no block from here on is made */
+static _Atomic(_Atomic uint64_t *) blocks[BLOCKS]; /* the first one is not in it */
+static _Atomic int block_count = 1;                /* no block from here on is made */
+
+static _Atomic uint64_t *block_at(int index)
+{
+    return index == 0 ? first_block : atomic_load_explicit(&blocks[index], memory_order_acquire);
+}
 
 static _Atomic uint64_t *block_of(int fd)
 {
-    return atomic_load_explicit(&blocks[fd / BLOCK_BITS], memory_order_acquire);
+    return block_at(fd / BLOCK_BITS);
 }
 
 static bool make_block(int fd)
@@ -127,7 +132,7 @@ int sys_fd_next_ours(int fd)
     int at = fd < 0 ? 0 : fd % BLOCK_BITS;
     int count = atomic_load_explicit(&block_count, memory_order_acquire);
     for (int i = fd < 0 ? 0 : fd / BLOCK_BITS; i < count; i++, at = 0) {
-        _Atomic uint64_t *block = atomic_load_explicit(&blocks[i], memory_order_acquire);
+        _Atomic uint64_t *block = block_at(i);
         while (block && at < BLOCK_BITS) {
             uint64_t word =
                 atomic_load_explicit(&block[at / 64], memory_order_acquire) >> (at % 64);
