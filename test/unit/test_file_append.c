@@ -303,13 +303,44 @@ ENGINE_TEST(a_disk_that_is_full_after_a_short_answer)
     disk_make("f", 100, 1);
     int fd = engine_adopt("f", O_RDWR | O_APPEND);
     atomic_store(&scene.control->short_write, 300);
-    atomic_store(&scene.control->full_after_short, true);
+    atomic_store(&scene.control->full_after_short, 1);
     CHECK_EQUAL(engine_append(fd, data, sizeof(data)), 300);
     CHECK_EQUAL(engine_offset(fd), 400);
     atomic_store(&scene.control->short_write, 0);
     append_there(fd, 50, 400, 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", 350, 100, 2);
+    CHECK_EQUAL(disk_size("f"), 450);
+}
+
+ENGINE_TEST(what_a_full_disk_took_is_written_again_after_a_restart)
+{
+    uint8_t data[1000];
+    data_fill(data, sizeof(data), 100, 2);
+    disk_make("f", 100, 1);
+    int fd = engine_adopt("f", O_RDWR | O_APPEND);
+    atomic_store(&scene.control->full_at, 400);
+    CHECK_EQUAL(engine_append(fd, data, sizeof(data)), 300);
+    atomic_store(&scene.control->full_at, 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 300, 100, 2);
+    CHECK_EQUAL(disk_size("f"), 400);
+}
+
+/* The server has some of it, though the write failed. */
+ENGINE_TEST(the_next_write_is_behind_what_the_server_has_of_one_that_failed)
+{
+    uint8_t data[1000] = {0};
+    disk_make("f", 100, 1);
+    int fd = engine_adopt("f", O_RDWR | O_APPEND);
+    atomic_store(&scene.control->short_write, 300);
+    atomic_store(&scene.control->full_after_short, 2);
+    CHECK_EQUAL(engine_append(fd, data, sizeof(data)), -ENOSPC);
+    atomic_store(&scene.control->short_write, 0);
+    CHECK_EQUAL(disk_size("f"), 400);
+    append_there(fd, 50, 400, 2);
     CHECK_EQUAL(disk_size("f"), 450);
 }
 

@@ -3,6 +3,8 @@
 #include "fd/stat.h"
 #include "fd/truncate.h"
 #include "file/table.h"
+#include "mount/verifier.h"
+#include "sys/sys.h"
 
 ENGINE_TEST(fsync_puts_data_on_disk)
 {
@@ -119,6 +121,8 @@ ENGINE_TEST(a_server_with_many_verifiers_is_said_to_have_them)
 {
     atomic_store(&scene.control->restless, true);
     commits_until_said(each_time, restarts_again);
+    /* No COMMIT vouches for what is written again: it goes to the disk at once. */
+    CHECK(atomic_load(&scene.control->writes[NFS_FILE_SYNC]) > 0);
 }
 
 /* The COMMIT was executed, but its answer is lost with the power. */
@@ -272,6 +276,22 @@ ENGINE_TEST(a_read_that_ends_behind_a_lost_end_of_file_is_whole)
 }
 
 /* ---- what a later change makes of earlier data ---- */
+
+/* Answers come in another order than the calls were sent. */
+ENGINE_TEST(an_answer_to_an_older_call_tells_nothing_of_the_server)
+{
+    uint64_t verifier;
+    int fd = written_anew();
+    struct file_open *open = engine_begin(fd);
+    struct mount_server *server = open->inode->mount->server;
+    uint64_t now = sys_now_ns();
+    mount_server_saw(server, 2, now, 0);
+    mount_server_saw(server, 1, now - 1, 0);
+    CHECK(mount_server_verifier(server, now, &verifier));
+    CHECK_EQUAL(verifier, 2);
+    engine_end(open);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
 
 ENGINE_TEST(overlapping_writes_keep_the_newest)
 {

@@ -8,6 +8,7 @@
 #include "fd/stat.h"
 #include "fd/truncate.h"
 #include "file/table.h"
+#include "io/io.h"
 
 enum { SIZE = 100000, MEBIBYTE = 1 << 20 };
 
@@ -516,6 +517,19 @@ ENGINE_TEST(allocation_writes_what_is_beyond_the_end)
     engine_expect(fd, SIZE, 0, 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(disk_size("f"), 3 * SIZE + 100);
+}
+
+/* Another process may have made the file longer after the size was looked at. */
+ENGINE_TEST(allocation_writes_nothing_over_what_others_wrote_meanwhile)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = engine_begin(fd);
+    CHECK_EQUAL(io_extend(open, SIZE - 10, 10), 0);
+    CHECK_EQUAL(io_extend(open, SIZE, 10), 10);
+    engine_end(open);
+    engine_expect(fd, SIZE, 0, 1);
+    CHECK_EQUAL(engine_size(fd), SIZE + 10);
 }
 
 int main(void)
