@@ -103,22 +103,6 @@ ENGINE_TEST(writes_submitted_one_by_one_that_overlap_in_a_removed_file)
     overlap_in_a_removed_file(1);
 }
 
-/* It brings the request to its end itself, and is in a call of the file as it does. */
-ENGINE_TEST(a_write_behind_an_own_request_in_a_removed_file)
-{
-    uint8_t data[BLOCK] = {0};
-    char path[SCENE_PATH];
-    int fd = lane_open(DISK);
-    scene_file_path(path, "f");
-    CHECK_EQUAL(unlink(path), 0);
-    job_write(&jobs[0], fd, BLOCK, 0, 1);
-    submit(0, 1);
-    CHECK_EQUAL(engine_write(fd, data, BLOCK, BLOCK / 2), BLOCK);
-    wait_for_job(&jobs[0]);
-    CHECK_EQUAL(jobs[0].result, FILE_KERNEL);
-    CHECK(!file_is_managed(fd));
-}
-
 /* Writes in flight to another file, until not one more can be noted. */
 static void fill_the_ledger(void)
 {

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "async_scene.h"
 #include "behind_scene.h"
 #include "durable/flush.h"
 #include "fd/adopt.h"
@@ -462,6 +463,18 @@ BEHIND_TEST(a_direct_write_goes_over_what_is_dirty)
     }
     CHECK_EQUAL(engine_fsync(behind), 0);
     disk_expect("f", PAGE_BYTES, PAGE_BYTES, 100);
+}
+
+BEHIND_TEST(a_request_reads_what_is_dirty)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK((lane = async_lane_new()) != NULL);
+    engine_put(fd, PAGE_BYTES, 0, 1);
+    job_prepare(&jobs[0], ASYNC_READ, fd, PAGE_BYTES, 0);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, PAGE_BYTES);
+    CHECK(data_is(jobs[0].data, PAGE_BYTES, 0, 1));
 }
 
 BEHIND_TEST(the_kernel_gets_a_file_with_all_that_was_written)

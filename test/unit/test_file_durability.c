@@ -3,6 +3,7 @@
 #include "fd/stat.h"
 #include "fd/truncate.h"
 #include "file/table.h"
+#include "io/write.h"
 #include "mount/verifier.h"
 #include "sys/sys.h"
 
@@ -216,19 +217,26 @@ SCENE_TEST(exit_commits)
     expect_durable();
 }
 
-/* Closed while another thread's call still used the description: nothing committed it then. */
-static void closes_during_a_read(void)
+/* Another thread's write ends after the close: nothing committed it then. */
+static void closes_during_a_write(void)
 {
-    int fd = written();
+    static uint8_t data[SIZE];
+    struct iovec vector = {data, SIZE};
+    int fd = engine_adopt("f", O_RDWR);
     struct file_open *open = file_get(fd);
+    data_fill(data, SIZE, 0, 1);
     CHECK_EQUAL(engine_close(fd), 0);
+    sys_critical_enter();
+    CHECK_EQUAL(io_pwritev(open, fd, &vector, 1, 0, 0), SIZE);
     file_put(open);
+    sys_critical_leave();
+    CHECK_EQUAL(ledger_uncommitted(), SIZE);
 }
 
 SCENE_TEST(exit_commits_what_is_not_open_any_more)
 {
     disk_make("f", 0, 0);
-    scene_run(closes_during_a_read);
+    scene_run(closes_during_a_write);
     expect_durable();
 }
 

@@ -413,6 +413,47 @@ SCENE_TEST(nobody_waits_for_an_append_that_waits_for_a_port)
     nobody_waits_for_who_waits_for_a_port(RWF_APPEND);
 }
 
+static void syncs_when_told(void)
+{
+    int fd = written();
+    step_done(0);
+    step_wait(1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+static void writes_over_it(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, SIZE, 0, 2);
+    step_done(2);
+    step_wait(3);
+}
+
+/* The server lost the older data before the COMMIT, and the newer came after it. */
+SCENE_TEST(fsync_vouches_for_what_others_wrote_over_lost_data_before_its_answer_came)
+{
+    int status;
+    disk_make("f", 0, 0);
+    pid_t syncing = scene_start(syncs_when_told);
+    step_wait(0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    server_hold(NFS_PROC_COMMIT);
+    step_done(1);
+    server_wait_held(1);
+    CHECK_EQUAL(kill(syncing, SIGSTOP), 0);
+    CHECK_EQUAL(waitpid(syncing, &status, WUNTRACED), syncing);
+    CHECK(WIFSTOPPED(status));
+    server_release();
+    pid_t writing = scene_start(writes_over_it);
+    step_wait(2);
+    CHECK_EQUAL(kill(syncing, SIGCONT), 0);
+    scene_wait(syncing);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 2);
+    step_done(3);
+    scene_wait(writing);
+}
+
 static void syncs_what_was_lost(void)
 {
     int fd = engine_adopt("f", O_RDWR);

@@ -88,9 +88,10 @@ BEHIND_TEST(a_write_that_waits_for_what_cannot_be_sent_fails)
     uint8_t data[100];
     int fd = engine_adopt("f", O_RDWR), now = engine_adopt("f", O_WRONLY | O_DSYNC);
     data_fill(data, sizeof(data), 0, 2);
-    server_fail(NFS_PROC_WRITE, 100, NFS3ERR_IO);
+    server_fail(NFS_PROC_WRITE, 1000, NFS3ERR_IO);
     engine_put(fd, PAGE_BYTES, 0, 1);
     CHECK_EQUAL(engine_write(now, data, sizeof(data), 0), -EIO);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
     server_fail(NFS_PROC_WRITE, 0, NFS3ERR_IO);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", PAGE_BYTES, 0, 1);
