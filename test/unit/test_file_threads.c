@@ -77,36 +77,6 @@ ENGINE_TEST(threads_during_power_losses)
     pthread_join(power, NULL);
 }
 
-static void *reads_new_bytes(void *fd)
-{
-    engine_expect(*(int *)fd, PAGE_BYTES, 3 * PAGE_BYTES, 2);
-    return NULL;
-}
-
-static void writes_under_a_read(void)
-{
-    pthread_t reader;
-    int fd = engine_adopt("f", O_RDWR);
-    unsigned before = server_calls(NFS_PROC_READ);
-    server_hold(NFS_PROC_READ);
-    pthread_create(&reader, NULL, reads_new_bytes, &fd);
-    server_wait_held(1);
-    engine_put(fd, 100, 4 * PAGE_BYTES - 100, 2);
-    engine_put(fd, PAGE_BYTES - 100, 3 * PAGE_BYTES, 2);
-    server_release();
-    pthread_join(reader, NULL);
-    CHECK_EQUAL(server_calls(NFS_PROC_READ), before + 2);
-}
-
-/* The server may have carried out the READ in the middle of the WRITE. Only a program that could
- * have read through the page cache expects more. */
-SCENE_TEST(a_read_is_made_again_if_a_write_there_began_meanwhile)
-{
-    scene_configure("read_ahead_max = 4194304;");
-    disk_make("f", MEBIBYTE, 1);
-    scene_run(writes_under_a_read);
-}
-
 enum { NUMBERED, ADOPTED }; /* steps, of how many processes */
 
 static void writes_a_region(void)

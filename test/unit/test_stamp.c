@@ -85,6 +85,21 @@ UNIT_TEST(a_write_of_this_host_elsewhere_does_not)
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
 }
 
+/* They may be one file, and writes to the other entry are not seen in this one. */
+UNIT_TEST(what_is_read_of_several_files_of_one_number_is_not_given_out)
+{
+    struct ledger_file file, twin;
+    struct ledger_stamp stamp;
+    struct ledger_file_key key = {.device = 1, .inode = 203, .handle_length = 1};
+    uint64_t lost;
+    assert_true(ledger_file_attach(&file, &key, &(struct timespec){0}, &lost));
+    begin_stamp(&file, &stamp);
+    key.handle[0] = 1;
+    assert_true(ledger_file_attach(&twin, &key, &(struct timespec){0}, &lost));
+    assert_false(ledger_stamp_take_quiet(&file, 0, LEDGER_STAMP_MAX, &stamp));
+    assert_false(ledger_stamp_take_quiet(&twin, 0, LEDGER_STAMP_MAX, &stamp));
+}
+
 static int child_takes(void *ready)
 {
     must(!ledger_quota_take(MOST / 4 + 1, MOST));
