@@ -343,6 +343,18 @@ BEHIND_TEST(a_lock_is_asked_for_and_given_back_with_all_at_the_server)
     disk_expect("f", PAGE_BYTES, 0, 1);
 }
 
+/* Each close ends the locks of the process: fcntl_locking(2). */
+BEHIND_TEST(a_close_gives_locks_back_with_all_at_the_server)
+{
+    int fd = engine_adopt("f", O_RDWR), other = engine_adopt("f", O_RDONLY);
+    struct file_open *open = engine_begin(fd);
+    fd_locked(open);
+    engine_end(open);
+    put_blocks(fd, 0, 1, 1);
+    CHECK_EQUAL(engine_close(other), 0);
+    disk_expect("f", PAGE_BYTES, 0, 1);
+}
+
 static _Atomic bool enough;
 
 static void *writes_on(void *fd)
