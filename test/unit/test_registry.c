@@ -400,6 +400,21 @@ UNIT_TEST(one_file_too_many_pins_few_others)
     assert_int_equal(run_child(child_pins_one_more, NULL), 0);
 }
 
+/* Between the two looks the kernel may have written it. */
+UNIT_TEST(a_file_that_is_moved_again_meanwhile_does_not_come_back)
+{
+    struct ledger_file file;
+    attach(&file, 990);
+    ledger_world_leave(&file, true);
+    assert_true(ledger_world_arrived(&file));
+    uint32_t before = ledger_world_pins(&file);
+    ledger_world_leave(&file, true);
+    assert_false(ledger_world_come_back(&file, before));
+    assert_true(ledger_world_is_kernel(&file));
+    assert_true(ledger_world_come_back(&file, ledger_world_pins(&file)));
+    assert_false(ledger_world_is_kernel(&file));
+}
+
 int main(void)
 {
     return unit_run(open_registry, remove_run_directory);

@@ -4,6 +4,7 @@
 
 #include "ledger/stamp.h"
 #include "ledger/store/quota.h"
+#include "ledger/store/stripes.h"
 
 enum { MOST = 1000000, AHEAD = LEDGER_STAMP_SIZE | LEDGER_STAMP_FRESH };
 
@@ -98,6 +99,27 @@ UNIT_TEST(what_is_read_of_several_files_of_one_number_is_not_given_out)
     assert_true(ledger_file_attach(&twin, &key, &(struct timespec){0}, &lost));
     assert_false(ledger_stamp_take_quiet(&file, 0, LEDGER_STAMP_MAX, &stamp));
     assert_false(ledger_stamp_take_quiet(&twin, 0, LEDGER_STAMP_MAX, &stamp));
+}
+
+static int child_dies_with_the_lock(void *file)
+{
+    must(ledger_entry_lock(file, false, NULL) != NULL);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+/* The process that died may have had a write there half announced. */
+UNIT_TEST(what_was_read_before_a_death_with_the_lock_is_not_given_out)
+{
+    struct ledger_file file;
+    struct ledger_stamp stamp;
+    attach(&file, 204);
+    begin_stamp(&file, &stamp);
+    assert_int_equal(run_child(child_dies_with_the_lock, &file), 128 + SIGKILL);
+    ledger_stripe_lock(ledger_stripe_of_file(&file));
+    ledger_stripe_unlock(ledger_stripe_of_file(&file));
+    assert_false(ledger_stamp_lasts(&file, &stamp, 0, 0, LEDGER_STAMP_MAX));
+    begin_stamp(&file, &stamp);
 }
 
 static int child_takes(void *ready)
