@@ -400,6 +400,20 @@ UNIT_TEST(one_file_too_many_pins_few_others)
     assert_int_equal(run_child(child_pins_one_more, NULL), 0);
 }
 
+UNIT_TEST(a_file_is_not_the_kernels_while_a_write_of_it_is_in_flight)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    struct ledger_beginning beginning = {.length = 10, .write = &write};
+    attach(&file, 991);
+    assert_int_equal(ledger_write_start(&file, &beginning, false), 0);
+    ledger_world_leave(&file, true);
+    assert_false(ledger_world_arrived(&file));
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    assert_int_equal(ledger_file_truncate_begin(&file, 5), LEDGER_OF_KERNEL);
+    assert_true(ledger_world_arrived(&file));
+}
+
 /* Between the two looks the kernel may have written it. */
 UNIT_TEST(a_file_that_is_moved_again_meanwhile_does_not_come_back)
 {
