@@ -396,6 +396,35 @@ ENGINE_TEST(what_a_server_lost_is_written_again_though_the_program_set_the_time)
     disk_expect("f", SIZE, 0, 2);
 }
 
+/* Nobody knows whether it still will: the size is asked for each time. */
+static void size_while_a_change_is_held(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    server_hold(NFS_PROC_SETATTR);
+    pid_t child = engine_fork();
+    if (child == 0) {
+        engine_truncate(fd, SIZE);
+        _exit(1);
+    }
+    server_wait_held(1);
+    scene_kill(child);
+    server_do(FILE_SERVER_DROP_HELD);
+    server_release();
+    ledger_process_sweep(0);
+    engine_put(fd, 1000, 0, 1);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_size(fd), 1000);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", 1000, 0, 1);
+}
+
+SCENE_TEST(the_size_counts_lost_data_while_a_change_of_a_dead_process_is_held)
+{
+    scene_configure("failover_hold = 600;");
+    disk_make("f", 0, 0);
+    scene_run(size_while_a_change_is_held);
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);

@@ -138,6 +138,22 @@ TEST(a_second_hold_keeps_the_first)
     assert_false(blocked(&file, 10000, 1));
 }
 
+/* A record may be used again for the bytes behind its own: see split(). */
+TEST(a_second_hold_of_other_bytes_keeps_the_first)
+{
+    struct ledger_file file;
+    attach(&file, 31);
+    write_unsettled(&file, 0, 100, LEDGER_WRITE_UNSTABLE);
+    uint32_t index = ledger_entry_lock(&file, false, NULL)->first;
+    atomic_store(&ledger_record(index)->range, ledger_range(200, 300));
+    ledger_record_hold(index);
+    ledger_entry_unlock(&file);
+    assert_true(blocked(&file, 0, 1));
+    assert_true(blocked(&file, 299, 1));
+    assert_false(blocked(&file, 300, 1));
+    ledger_file_forget(&file, false);
+}
+
 TEST(a_commit_frees_the_data_and_not_the_range)
 {
     struct ledger_file file;
@@ -406,7 +422,7 @@ TEST(a_change_of_size_of_a_killed_process_is_held)
     assert_false(blocked(&file, 0, 1000));
     assert_true(ledger_file_truncated_by_kernel(NUMBER_KEY(19), 1000, &again));
     /* It may change at any time until the hold is over. */
-    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, 1);
+    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, sys_now_ns());
     assert_false(ledger_file_attributes(&file, &attributes, &verified));
     ledger_entry_peek(&file)->truncate.held = 1;
     assert_false(blocked(&file, 0, 2000));
