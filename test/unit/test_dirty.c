@@ -481,6 +481,28 @@ UNIT_TEST(each_open_file_hears_of_a_loss_though_many_files_were_used_since)
     assert_false(ledger_file_lost_by(&file, &first));
 }
 
+/* The late copy of the longer record would undo them. */
+UNIT_TEST(what_follows_data_that_is_held_is_not_joined_to_it)
+{
+    struct ledger_file file, again;
+    struct ledger_write write, late;
+    attach(&file, 541);
+    write_dirty(&file, 0, 1000, 'a');
+    assert_int_equal(take(&file, &write), 1);
+    write.unsettled = true;
+    ledger_hold_set(UINT64_C(3600000000000));
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    ledger_hold_set(0);
+    assert_true(ledger_file_truncated_by_kernel(&file.key, 500, &again));
+    write_dirty(&file, 500, 100, 'b');
+    assert_int_equal(take(&file, &write), 1);
+    assert_int_equal(write.length, 500);
+    assert_int_equal(take(&file, &late), -EAGAIN);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    assert_int_equal(take(&file, &late), -EAGAIN);
+    expect_dirty(&file, 500, 100, 'b');
+}
+
 int main(void)
 {
     return unit_run(open_registry, remove_run_directory);

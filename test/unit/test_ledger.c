@@ -478,6 +478,28 @@ static void end_told(struct ledger_file *file, struct ledger_write *write, uint6
     ledger_writes_end(&ending, 1);
 }
 
+UNIT_TEST(what_is_written_again_ends_before_a_write_in_flight)
+{
+    enum { LENGTH = 10000 };
+    struct ledger_file file;
+    struct ledger_commit commit;
+    struct ledger_write over, again;
+    attach(&file, 142);
+    write_kept(&file, 0, LENGTH, 'a', first_verifier);
+    write_kept(&file, LENGTH, LENGTH, 'b', first_verifier);
+    assert_int_equal(begin(&file, LENGTH + 10, 10, true, &over), 0);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 2 * LENGTH);
+    commit.most = MODEL_BYTES;
+    assert_int_equal(ledger_replay_next(&file, &commit, false, &again), 1);
+    assert_int_equal(again.length, LENGTH);
+    ledger_write_end(&file, &again, LEDGER_WRITE_STABLE, 0);
+    assert_int_equal(ledger_replay_next(&file, &commit, false, &again), -EAGAIN);
+    ledger_write_end(&file, &over, LEDGER_WRITE_STABLE, 0);
+    ledger_file_forget(&file, false);
+    check_invariants();
+}
+
 UNIT_TEST(answers_out_of_order_tell_of_the_last_change)
 {
     struct ledger_file file;
