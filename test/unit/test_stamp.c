@@ -5,6 +5,7 @@
 #include "ledger/stamp.h"
 #include "ledger/store/quota.h"
 #include "ledger/store/stripes.h"
+#include "ledger/world.h"
 
 enum { MOST = 1000000, AHEAD = LEDGER_STAMP_SIZE | LEDGER_STAMP_FRESH };
 
@@ -120,6 +121,20 @@ UNIT_TEST(what_was_read_before_a_death_with_the_lock_is_not_given_out)
     ledger_stripe_unlock(ledger_stripe_of_file(&file));
     assert_false(ledger_stamp_lasts(&file, &stamp, 0, 0, LEDGER_STAMP_MAX));
     begin_stamp(&file, &stamp);
+}
+
+UNIT_TEST(what_was_read_before_the_kernel_had_the_file_is_old)
+{
+    struct ledger_file file;
+    struct ledger_stamp stamp;
+    attach(&file, 205);
+    server_tells(&file, 10);
+    begin_stamp(&file, &stamp);
+    ledger_world_leave(&file, true);
+    assert_true(ledger_world_arrived(&file));
+    assert_true(ledger_world_come_back(&file, ledger_world_pins(&file)));
+    assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
+    assert_false(ledger_stamp_end_lasts(&file, &stamp, MODEL_BYTES));
 }
 
 static int child_takes(void *ready)
