@@ -450,6 +450,18 @@ ENGINE_TEST(inherited_descriptors_are_adopted)
     engine_expect(fd, SIZE, 0, 1);
 }
 
+ENGINE_TEST(a_descriptor_that_was_closed_unseen_is_given_up)
+{
+    struct stat status;
+    disk_make("f", 100, 1);
+    disk_make("g", 100, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(fstat(fd, &status), 0);
+    close(fd);
+    CHECK_EQUAL(engine_adopt("g", O_RDWR), fd);
+    CHECK(file_inode_only(status.st_dev, status.st_ino) == NULL);
+}
+
 static void *opens_f(void *fd)
 {
     *(int *)fd = engine_open("f", O_RDWR);
