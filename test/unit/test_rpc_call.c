@@ -303,10 +303,15 @@ CALL_TEST(withdrawal_while_another_thread_leads)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, call), 0);
     usleep(100000);
+    struct rpc_transport *transport = client->channels[0]->transport;
     for (uint32_t i = 0; i < 20; i++) {
         struct query query = {0};
         query_begin(&query, i % 2 ? READ : WRITE, 2 + i, 100000);
         assert_int_equal(query_wait(client, &query, 20), -ETIMEDOUT);
+        pthread_mutex_lock(&transport->lock);
+        bool in_use = transport->receiving && !transport->connected;
+        pthread_mutex_unlock(&transport->lock);
+        assert_false(in_use); /* by the leader, who receives into the memory of calls */
         query_free(&query);
     }
     atomic_store(&server->silent, false);
