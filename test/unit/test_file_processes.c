@@ -419,6 +419,8 @@ static void syncs_when_told(void)
     step_done(0);
     step_wait(1);
     CHECK_EQUAL(engine_fsync(fd), 0);
+    step_done(3);
+    step_wait(4); /* its end would commit all */
 }
 
 static void writes_over_it(void)
@@ -426,7 +428,7 @@ static void writes_over_it(void)
     int fd = engine_adopt("f", O_RDWR);
     engine_put(fd, SIZE, 0, 2);
     step_done(2);
-    step_wait(3);
+    step_wait(4);
 }
 
 /* The server lost the older data before the COMMIT, and the newer came after it. */
@@ -447,10 +449,11 @@ SCENE_TEST(fsync_vouches_for_what_others_wrote_over_lost_data_before_its_answer_
     pid_t writing = scene_start(writes_over_it);
     step_wait(2);
     CHECK_EQUAL(kill(syncing, SIGCONT), 0);
-    scene_wait(syncing);
+    step_wait(3);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", SIZE, 0, 2);
-    step_done(3);
+    step_done(4);
+    scene_wait(syncing);
     scene_wait(writing);
 }
 
