@@ -34,6 +34,7 @@ static void *asks(void *unused)
     struct stat status;
     CHECK_EQUAL(fstat(shared_fd, &status), 0);
     CHECK_EQUAL(fd_stat(open, shared_fd, &status), 0);
+    CHECK_EQUAL(status.st_size, 100);
     engine_end(open);
     return NULL;
 }
