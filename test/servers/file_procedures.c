@@ -121,6 +121,9 @@ void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
             res.committed = NFS_UNSTABLE;
     }
     file_server_post(node, &res.wcc.after);
+    uint64_t bare_from = atomic_load(&control->bare_from);
+    if (bare_from && args.offset >= bare_from)
+        res.wcc.after.present = false;
     nfs3_write_res_put(w, &res);
 }
 

@@ -277,6 +277,20 @@ ENGINE_TEST(the_same_time_is_no_conflict)
     expect_no_conflict(fd);
 }
 
+/* The times of the other parts are older than what these made of the file. */
+ENGINE_TEST(a_write_of_which_some_parts_are_answered_without_a_time_is_no_conflict)
+{
+    atomic_store(&scene.control->wtmax, 32768);
+    atomic_store(&scene.control->bare_from, 50000);
+    atomic_store(&scene.control->delay_ms, CLOCK_STEP_US / 1000);
+    int fd = written_over();
+    atomic_store(&scene.control->delay_ms, 0);
+    hear_the_time();
+    server_do(FILE_SERVER_LOSE_POWER);
+    expect_no_conflict(fd);
+    disk_expect("f", SIZE, 0, 1);
+}
+
 /* As OpenZFS does with what it has in its log. But somebody may have written: that is said. */
 ENGINE_TEST(a_file_that_the_server_dated_as_it_recovered_is_no_conflict)
 {
