@@ -487,6 +487,11 @@ BEHIND_TEST(a_request_reads_what_is_dirty)
     wait_for_job(&jobs[0]);
     CHECK_EQUAL(jobs[0].result, PAGE_BYTES);
     CHECK(data_is(jobs[0].data, PAGE_BYTES, 0, 1));
+    put_blocks(fd, 4, 1, 1); /* behind a hole, where the server's file does not end yet */
+    job_prepare(&jobs[0], ASYNC_READ, fd, PAGE_BYTES, 2 * PAGE_BYTES);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, PAGE_BYTES);
 }
 
 BEHIND_TEST(the_kernel_gets_a_file_with_all_that_was_written)

@@ -400,6 +400,31 @@ UNIT_TEST(one_file_too_many_pins_few_others)
     assert_int_equal(run_child(child_pins_one_more, NULL), 0);
 }
 
+/* Another process has opened it by its new handle when there was nothing to lose yet. */
+UNIT_TEST(what_is_written_and_moved_by_an_older_handle_concerns_who_has_the_newer_one)
+{
+    struct ledger_file old, new, gone;
+    struct ledger_file_key key = renamed_key(992);
+    struct ledger_write write;
+    struct iovec vector = {&vector, 1};
+    uint64_t lost;
+    int result = 0;
+    attach(&old, 992);
+    gone = old;
+    assert_int_equal(ledger_write_begin(&old, 0, &vector, 1, 1, true, &write), 0);
+    assert_true(ledger_file_attach(&new, &key, &at_two, &lost));
+    ledger_write_end(&old, &write, LEDGER_WRITE_UNSTABLE, verifier);
+    ledger_world_leave(&old, true);
+    assert_false(ledger_world_is_kernel(&new));
+    assert_true(ledger_file_rename(&old, &key, &at_two, &lost));
+    assert_int_equal(old.index, new.index);
+    assert_true(ledger_file_lost(&new));
+    assert_true(ledger_world_is_kernel(&new));
+    /* Who has the older handle only cannot go on with it. */
+    assert_null(ledger_entry_lock(&gone, true, &result));
+    assert_int_equal(result, -ESTALE);
+}
+
 UNIT_TEST(a_file_is_not_the_kernels_while_a_write_of_it_is_in_flight)
 {
     struct ledger_file file;

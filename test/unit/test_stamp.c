@@ -98,6 +98,7 @@ UNIT_TEST(what_is_read_of_several_files_of_one_number_is_not_given_out)
     begin_stamp(&file, &stamp);
     key.handle[0] = 1;
     assert_true(ledger_file_attach(&twin, &key, &(struct timespec){0}, &lost));
+    assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
     assert_false(ledger_stamp_take_quiet(&file, 0, LEDGER_STAMP_MAX, &stamp));
     assert_false(ledger_stamp_take_quiet(&twin, 0, LEDGER_STAMP_MAX, &stamp));
 }
