@@ -2,9 +2,11 @@
 #include <sys/resource.h>
 
 #include "append_scene.h"
+#include "file/flags.h"
 #include "file/limits.h"
 #include "file/pages.h"
 #include "file/table.h"
+#include "ledger/append.h"
 
 /* ---- one process ---- */
 
@@ -254,6 +256,20 @@ ENGINE_TEST(a_limit_of_sizes_holds_for_appending)
     CHECK_EQUAL(engine_append(fd, data, 100), 30);
     CHECK_EQUAL(engine_append(fd, data, 100), -EFBIG);
     CHECK_EQUAL(engine_offset(fd), 130);
+}
+
+/* As of a request whose descriptor was closed meanwhile. */
+ENGINE_TEST(a_number_that_is_another_files_by_now_does_not_make_a_write_append)
+{
+    disk_make("f", 100, 1);
+    disk_make("g", 100, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = file_get(fd);
+    engine_close(fd);
+    CHECK_EQUAL(engine_adopt("g", O_RDWR | O_APPEND), fd);
+    ledger_append_changed();
+    CHECK(!file_appends(open, fd, 0));
+    file_put(open);
 }
 
 /* ---- errors ---- */

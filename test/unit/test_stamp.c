@@ -95,12 +95,14 @@ UNIT_TEST(what_is_read_of_several_files_of_one_number_is_not_given_out)
     struct ledger_file_key key = {.device = 1, .inode = 203, .handle_length = 1};
     uint64_t lost;
     assert_true(ledger_file_attach(&file, &key, &(struct timespec){0}, &lost));
+    write_kept(&file, 2 * LEDGER_STAMP_MAX, 100, 'w', first_verifier); /* it keeps its place */
     begin_stamp(&file, &stamp);
     key.handle[0] = 1;
     assert_true(ledger_file_attach(&twin, &key, &(struct timespec){0}, &lost));
     assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
     assert_false(ledger_stamp_take_quiet(&file, 0, LEDGER_STAMP_MAX, &stamp));
     assert_false(ledger_stamp_take_quiet(&twin, 0, LEDGER_STAMP_MAX, &stamp));
+    ledger_file_forget(&file, false);
 }
 
 static int child_dies_with_the_lock(void *file)
