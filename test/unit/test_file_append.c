@@ -242,7 +242,7 @@ ENGINE_TEST(appended_data_is_written_again)
     CHECK_EQUAL(disk_size("f"), 200);
 }
 
-ENGINE_TEST(a_limit_of_sizes_holds_for_appending)
+ENGINE_TEST(a_limit_of_sizes_holds)
 {
     uint8_t data[100] = {0};
     struct rlimit limit;
@@ -256,6 +256,10 @@ ENGINE_TEST(a_limit_of_sizes_holds_for_appending)
     CHECK_EQUAL(engine_append(fd, data, 100), 30);
     CHECK_EQUAL(engine_append(fd, data, 100), -EFBIG);
     CHECK_EQUAL(engine_offset(fd), 130);
+    int other = engine_adopt("f", O_RDWR); /* and for all others */
+    CHECK_EQUAL(engine_write(other, data, 100, 50), 80);
+    CHECK_EQUAL(engine_write(other, data, 1, 130), -EFBIG);
+    CHECK_EQUAL(engine_size(fd), 130);
 }
 
 /* As of a request whose descriptor was closed meanwhile. */
