@@ -1,5 +1,6 @@
 /* Ranges of unknown fate: src/ledger/store/hold.c. */
 #include "host_test.h"
+#include "ledger/append.h"
 #include "ledger/await.h"
 #include "ledger/store/pocket.h"
 
@@ -432,6 +433,23 @@ TEST(a_change_of_size_of_a_killed_process_is_held)
     assert_true(ledger_file_attributes(&file, &attributes, &verified));
     assert_int_equal(attributes.size, 5000);
     ledger_file_forget(&file, false);
+}
+
+/* It may have made the file longer. The end of a hold is noticed a second late otherwise. */
+TEST(who_appends_after_a_hold_asks_for_the_size)
+{
+    struct ledger_file file;
+    struct ledger_attributes attributes = {.size = 100};
+    struct ledger_append append = {.length = 10};
+    attach(&file, 33);
+    write_unsettled(&file, 100, 100, LEDGER_WRITE_FAILED);
+    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, sys_now_ns());
+    assert_int_equal(ledger_file_least_size(&file), 100);
+    for (uint32_t i = 1; i < ledger_map.shared->next_record; i++) {
+        if (ledger_record(i)->held_until)
+            ledger_record(i)->held_until = 1;
+    }
+    assert_int_equal(ledger_append_begin(&file, &append, false), -ENODATA);
 }
 
 static int child_dies_with_the_lock(void *argument)
