@@ -85,9 +85,11 @@ void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
             res.count = args.offset < full_at ? (uint32_t)(full_at - args.offset) : 0;
         if (res.count == 0 && args.count > 0)
             res.status = NFS3ERR_NOSPC;
-        if (res.count < args.count && atomic_exchange(&control->full_after_short, false)) {
+        unsigned full = atomic_load(&control->full_after_short);
+        if (full && res.count < args.count) {
+            atomic_store(&control->full_after_short, 0);
             atomic_store(&control->fail_status[NFS_PROC_WRITE], NFS3ERR_NOSPC);
-            atomic_store(&control->fail_count[NFS_PROC_WRITE], 1);
+            atomic_store(&control->fail_count[NFS_PROC_WRITE], full);
         }
     }
     struct nfs_post_attr before;
@@ -119,6 +121,9 @@ void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
             res.committed = NFS_UNSTABLE;
     }
     file_server_post(node, &res.wcc.after);
+    uint64_t bare_from = atomic_load(&control->bare_from);
+    if (bare_from && args.offset >= bare_from)
+        res.wcc.after.present = false;
     nfs3_write_res_put(w, &res);
 }
 

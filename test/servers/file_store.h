@@ -47,7 +47,7 @@ enum file_server_lie {
 struct file_control {
     in_port_t port;
     _Atomic unsigned calls[NFS_PROC_COUNT]; /* executed */
-    _Atomic unsigned writes[3];              /* by stable_how */
+    _Atomic unsigned writes[3];             /* by stable_how */
     _Atomic unsigned longest_read, longest_write;
     /* For the next `fail_count` calls. */
     _Atomic unsigned fail_count[NFS_PROC_COUNT];
@@ -58,7 +58,7 @@ struct file_control {
     _Atomic unsigned power_after[NFS_PROC_COUNT];
     _Atomic bool power_often; /* and after each second call of that kind from then on */
     _Atomic uint32_t short_read, short_write; /* bytes of a reply at most; 0: no limit */
-    _Atomic bool full_after_short;            /* the WRITE after a short one finds no room */
+    _Atomic unsigned full_after_short;        /* so many WRITEs after a short one find no room */
     _Atomic unsigned lie;                     /* enum file_server_lie */
     _Atomic uint64_t full_at; /* there is no room for bytes of a file from here on; 0: no limit */
     _Atomic uint32_t rtmax, wtmax;
@@ -80,6 +80,7 @@ struct file_control {
     _Atomic int fileid_error, ctime_error, size_error;
     _Atomic int root_ctime_error; /* of directories */
     _Atomic bool no_attributes;
+    _Atomic uint64_t bare_from; /* WRITEs from here on are answered without them; 0: none */
     /* What is looked up as "twin" is another file than the one that has this name on the disk: with
      * the same number and times, but a handle and data of its own. */
     _Atomic bool twins;

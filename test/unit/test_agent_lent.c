@@ -319,6 +319,38 @@ static int begin_all(void **state)
     return open_registry(state) != 0 ? -1 : pipe(told);
 }
 
+static int leaves_and_waits(void *ready)
+{
+    write_dirty(&file, 0, PAGE, 'd');
+    must(sys_write(*(int *)ready, "x", 1) == 1);
+    pause();
+    return 1;
+}
+
+UNIT_TEST(what_is_being_sent_as_its_writer_dies_is_nobodys_after_that)
+{
+    struct ledger_write write;
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    for (int i = 0; i < 2; i++) {
+        attach(&file, 708);
+        pid_t writer = start_child(leaves_and_waits, &ends[1]);
+        assert_int_equal(read(ends[0], &byte, 1), 1);
+        assert_int_equal(take(&file, &write), 1);
+        kill(writer, SIGKILL);
+        end_child(writer);
+        ledger_process_sweep(0);
+        ledger_write_end(&file, &write, i ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_FAILED,
+                         first_verifier);
+        assert_int_equal(owner_of_first(), 0);
+        assert_true(i ? ledger_file_has_sent_strays(&file) : ledger_file_has_strays(&file));
+        forget_file();
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     return unit_run(begin_all, remove_run_directory);

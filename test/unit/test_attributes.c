@@ -53,6 +53,21 @@ UNIT_TEST(a_reply_from_before_a_write_does_not_shrink)
     assert_int_equal(size_of(&file), 80);
 }
 
+/* Another host may have cut the file: the server must be asked again. */
+UNIT_TEST(a_shorter_reply_that_a_write_met_confirms_nothing)
+{
+    struct ledger_file file;
+    struct ledger_attributes attributes;
+    uint64_t verified;
+    attach_learned(&file, 22, 100, 1);
+    uint64_t epoch = ledger_file_asking(&file);
+    write_bytes(&file, 0, 10, LEDGER_WRITE_STABLE);
+    learn(&file, epoch, 50, 2);
+    assert_true(ledger_file_attributes(&file, &attributes, &verified));
+    assert_int_equal(attributes.size, 100);
+    assert_int_equal(verified, 1);
+}
+
 UNIT_TEST(a_reply_from_before_a_truncation_changes_no_size)
 {
     struct ledger_file file;

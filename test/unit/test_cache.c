@@ -1,5 +1,8 @@
 /* What the registry keeps of files that were read or written, and when it is not given out:
  * src/ledger/cache.c. */
+#include <signal.h>
+#include <sys/mman.h>
+
 #include "ledger_test.h"
 
 #include "ledger/cache.h"
@@ -485,6 +488,32 @@ static int open_with_cache(void **state)
 {
     ledger_cache_set(CACHE);
     return open_registry(state);
+}
+
+/* Its memory is not all there: it is killed when half of the bytes are in the frame. */
+static int dies_as_it_keeps(void *argument)
+{
+    struct ledger_file *file = argument;
+    struct ledger_stamp stamp;
+    void *missing = mmap(NULL, LEDGER_FRAME, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct iovec vectors[2] = {{buffer, LEDGER_FRAME / 2}, {missing, LEDGER_FRAME / 2}};
+    memset(buffer, 2, LEDGER_FRAME / 2);
+    must(missing != MAP_FAILED);
+    must(signal(SIGSEGV, SIG_DFL) != SIG_ERR);
+    must(ledger_stamp_take_quiet(file, 0, PIECE, &stamp));
+    ledger_cache_keep(file, &stamp, 0, vectors, LEDGER_FRAME);
+    return 2;
+}
+
+UNIT_TEST(what_was_half_kept_by_who_died_is_not_given)
+{
+    struct ledger_file file;
+    watched(&file, 390);
+    read_in(&file, 0, PIECE, 1);
+    assert_int_equal(run_child(dies_as_it_keeps, &file), 128 + SIGSEGV);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
+    read_in(&file, 0, PIECE, 1);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), PIECE);
 }
 
 int main(void)

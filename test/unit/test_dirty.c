@@ -1,4 +1,7 @@
 /* Dirty data: src/ledger/dirty.c. */
+#include <signal.h>
+#include <sys/mman.h>
+
 #include "dirty_scene.h"
 #include "ledger/outside.h"
 #include "no_descriptors.h"
@@ -509,6 +512,60 @@ UNIT_TEST(each_open_file_hears_of_a_loss_though_many_files_were_used_since)
         attach(&other, inode);
     assert_true(ledger_file_lost_by(&file, &first));
     assert_false(ledger_file_lost_by(&file, &first));
+}
+
+/* ---- a write between the copies of two pieces ---- */
+
+static struct ledger_file written_meanwhile;
+static uint8_t *destination; /* two chunks, of which the second is not there yet */
+
+static void writes_and_makes_room(int number)
+{
+    (void)number;
+    write_dirty(&written_meanwhile, 0, 2 * LEDGER_CHUNK, 'n');
+    must(mprotect(destination, 2 * LEDGER_CHUNK, PROT_READ | PROT_WRITE) == 0);
+}
+
+UNIT_TEST(what_is_read_is_not_half_of_a_write)
+{
+    size_t done;
+    struct sigaction before, action = {.sa_handler = writes_and_makes_room};
+    attach(&written_meanwhile, 542);
+    write_dirty(&written_meanwhile, 0, 2 * LEDGER_CHUNK, 'o');
+    destination =
+        mmap(NULL, 2 * LEDGER_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(destination != MAP_FAILED);
+    assert_int_equal(mprotect(destination + LEDGER_CHUNK, LEDGER_CHUNK, PROT_NONE), 0);
+    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+    assert_int_equal(ledger_dirty_read(&written_meanwhile, 0, 2 * LEDGER_CHUNK, destination, &done),
+                     LEDGER_DIRTY_ALL);
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    for (unsigned i = 0; i < 2 * LEDGER_CHUNK; i++)
+        assert_int_equal(destination[i], 'n');
+    munmap(destination, 2 * LEDGER_CHUNK);
+    ledger_file_forget(&written_meanwhile, false);
+}
+
+/* The late copy of the longer record would undo them. */
+UNIT_TEST(what_follows_data_that_is_held_is_not_joined_to_it)
+{
+    struct ledger_file file, again;
+    struct ledger_write write, late;
+    attach(&file, 541);
+    write_dirty(&file, 0, 1000, 'a');
+    assert_int_equal(take(&file, &write), 1);
+    write.unsettled = true;
+    ledger_hold_set(UINT64_C(3600000000000));
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    ledger_hold_set(0);
+    assert_true(ledger_file_truncated_by_kernel(&file.key, 500, &again));
+    write_dirty(&file, 500, 100, 'b');
+    assert_int_equal(take(&file, &write), 1);
+    assert_int_equal(write.length, 500);
+    assert_int_equal(take(&file, &late), -EAGAIN);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    assert_int_equal(take(&file, &late), -EAGAIN);
+    expect_dirty(&file, 500, 100, 'b');
 }
 
 int main(void)

@@ -1,4 +1,6 @@
 /* Which files the engine serves, how it finds them, and how they go back to the kernel. */
+#include <pthread.h>
+
 #include "file_scene.h"
 #include "fd/adopt.h"
 #include "fd/descriptors.h"
@@ -446,6 +448,42 @@ ENGINE_TEST(inherited_descriptors_are_adopted)
     CHECK(file_is_managed(fd));
     CHECK(file_is_managed(appending));
     engine_expect(fd, SIZE, 0, 1);
+}
+
+ENGINE_TEST(a_descriptor_that_was_closed_unseen_is_given_up)
+{
+    struct stat status;
+    disk_make("f", 100, 1);
+    disk_make("g", 100, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(fstat(fd, &status), 0);
+    close(fd);
+    CHECK_EQUAL(engine_adopt("g", O_RDWR), fd);
+    CHECK(file_inode_only(status.st_dev, status.st_ino) == NULL);
+}
+
+static void *opens_f(void *fd)
+{
+    *(int *)fd = engine_open("f", O_RDWR);
+    return NULL;
+}
+
+/* The thread that leaves them looks at the descriptors that there are. */
+ENGINE_TEST(a_file_that_is_opened_while_all_are_left_to_the_kernel)
+{
+    int fd;
+    pthread_t thread;
+    disk_make("f", 100, 1);
+    disk_make("g", 100, 1);
+    engine_adopt("g", O_RDWR);
+    server_hold(NFS_PROC_LOOKUP);
+    CHECK_EQUAL(pthread_create(&thread, NULL, opens_f, &fd), 0);
+    server_wait_held(1);
+    atomic_store(&mount_left_to_kernel, "for a test");
+    server_release();
+    pthread_join(thread, NULL);
+    CHECK(!file_is_managed(fd));
+    CHECK(strcmp(engine_reason("f"), "for a test") == 0);
 }
 
 int main(void)

@@ -143,6 +143,21 @@ AHEAD_TEST(what_was_fetched_grows_old)
     expect_blocks(fd, 4, BLOCKS - 4, 2);
 }
 
+/* The answer to a WRITE tells of it. */
+AHEAD_TEST(what_was_fetched_behind_a_new_end_is_not_read)
+{
+    uint8_t data[BLOCK];
+    char path[SCENE_PATH];
+    disk_make("f", SIZE, 1);
+    int fd = begun(1);
+    expect_blocks(fd, 4, 12, 1); /* far from the write */
+    scene_file_path(path, "f");
+    CHECK_EQUAL(truncate(path, 16 * BLOCK + 100), 0); /* another host */
+    engine_put(fd, BLOCK, 0, 2);
+    CHECK_EQUAL(engine_read(fd, data, BLOCK, 16 * BLOCK), 100);
+    CHECK_EQUAL(engine_read(fd, data, BLOCK, 17 * BLOCK), 0);
+}
+
 /* Who has got a lock sees what others wrote under it, and who opens a file what they closed. */
 AHEAD_TEST(what_was_fetched_before_a_lock_is_old)
 {

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 
 #include "async_scene.h"
+#include "file/table.h"
 #include "rounds.h"
 #include "durable/sync.h"
 
@@ -132,6 +133,23 @@ ENGINE_TEST(a_signal_that_waits_does_not_keep_a_write_from_going_over_another)
     wait_for_jobs(0, 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", BLOCK, 0, 2);
+}
+
+/* It brings the request to its end itself, and is in a call of the file as it does. */
+ENGINE_TEST(a_write_behind_an_own_request_in_a_removed_file)
+{
+    uint8_t data[BLOCK] = {0};
+    char path[SCENE_PATH];
+    int fd = lane_open(DISK);
+    scene_file_path(path, "f");
+    CHECK_EQUAL(unlink(path), 0);
+    start_no_threads();
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    submit(0, 1);
+    CHECK_EQUAL(engine_write(fd, data, BLOCK, BLOCK / 2), BLOCK);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, FILE_KERNEL);
+    CHECK(!file_is_managed(fd));
 }
 
 static volatile sig_atomic_t came;

@@ -2,9 +2,11 @@
 #include <sys/resource.h>
 
 #include "append_scene.h"
+#include "file/flags.h"
 #include "file/limits.h"
 #include "file/pages.h"
 #include "file/table.h"
+#include "ledger/append.h"
 
 /* ---- one process ---- */
 
@@ -240,7 +242,7 @@ ENGINE_TEST(appended_data_is_written_again)
     CHECK_EQUAL(disk_size("f"), 200);
 }
 
-ENGINE_TEST(a_limit_of_sizes_holds_for_appending)
+ENGINE_TEST(a_limit_of_sizes_holds)
 {
     uint8_t data[100] = {0};
     struct rlimit limit;
@@ -254,6 +256,24 @@ ENGINE_TEST(a_limit_of_sizes_holds_for_appending)
     CHECK_EQUAL(engine_append(fd, data, 100), 30);
     CHECK_EQUAL(engine_append(fd, data, 100), -EFBIG);
     CHECK_EQUAL(engine_offset(fd), 130);
+    int other = engine_adopt("f", O_RDWR); /* and for all others */
+    CHECK_EQUAL(engine_write(other, data, 100, 50), 80);
+    CHECK_EQUAL(engine_write(other, data, 1, 130), -EFBIG);
+    CHECK_EQUAL(engine_size(fd), 130);
+}
+
+/* As of a request whose descriptor was closed meanwhile. */
+ENGINE_TEST(a_number_that_is_another_files_by_now_does_not_make_a_write_append)
+{
+    disk_make("f", 100, 1);
+    disk_make("g", 100, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = file_get(fd);
+    engine_close(fd);
+    CHECK_EQUAL(engine_adopt("g", O_RDWR | O_APPEND), fd);
+    ledger_append_changed();
+    CHECK(!file_appends(open, fd, 0));
+    file_put(open);
 }
 
 /* ---- errors ---- */
@@ -271,6 +291,7 @@ static void fills_the_disk(size_t length, uint64_t room)
     CHECK_EQUAL(engine_size(fd), 100 + room);
     CHECK_EQUAL(engine_offset(fd), 100 + room);
     atomic_store(&scene.control->full_at, 0);
+    server_do(FILE_SERVER_LOSE_POWER); /* what was taken is written again */
     append_there(fd, 50, (off_t)(100 + room), 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
     server_do(FILE_SERVER_LOSE_POWER);
@@ -303,13 +324,28 @@ ENGINE_TEST(a_disk_that_is_full_after_a_short_answer)
     disk_make("f", 100, 1);
     int fd = engine_adopt("f", O_RDWR | O_APPEND);
     atomic_store(&scene.control->short_write, 300);
-    atomic_store(&scene.control->full_after_short, true);
+    atomic_store(&scene.control->full_after_short, 1);
     CHECK_EQUAL(engine_append(fd, data, sizeof(data)), 300);
     CHECK_EQUAL(engine_offset(fd), 400);
     atomic_store(&scene.control->short_write, 0);
     append_there(fd, 50, 400, 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", 350, 100, 2);
+    CHECK_EQUAL(disk_size("f"), 450);
+}
+
+/* The server has some of it, though the write failed. */
+ENGINE_TEST(the_next_write_is_behind_what_the_server_has_of_one_that_failed)
+{
+    uint8_t data[1000] = {0};
+    disk_make("f", 100, 1);
+    int fd = engine_adopt("f", O_RDWR | O_APPEND);
+    atomic_store(&scene.control->short_write, 300);
+    atomic_store(&scene.control->full_after_short, 2);
+    CHECK_EQUAL(engine_append(fd, data, sizeof(data)), -ENOSPC);
+    atomic_store(&scene.control->short_write, 0);
+    CHECK_EQUAL(disk_size("f"), 400);
+    append_there(fd, 50, 400, 2);
     CHECK_EQUAL(disk_size("f"), 450);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "async_scene.h"
 #include "behind_scene.h"
 #include "durable/flush.h"
 #include "fd/adopt.h"
@@ -342,6 +343,18 @@ BEHIND_TEST(a_lock_is_asked_for_and_given_back_with_all_at_the_server)
     disk_expect("f", PAGE_BYTES, 0, 1);
 }
 
+/* Each close ends the locks of the process: fcntl_locking(2). */
+BEHIND_TEST(a_close_gives_locks_back_with_all_at_the_server)
+{
+    int fd = engine_adopt("f", O_RDWR), other = engine_adopt("f", O_RDONLY);
+    struct file_open *open = engine_begin(fd);
+    fd_locked(open);
+    engine_end(open);
+    put_blocks(fd, 0, 1, 1);
+    CHECK_EQUAL(engine_close(other), 0);
+    disk_expect("f", PAGE_BYTES, 0, 1);
+}
+
 static _Atomic bool enough;
 
 static void *writes_on(void *fd)
@@ -462,6 +475,23 @@ BEHIND_TEST(a_direct_write_goes_over_what_is_dirty)
     }
     CHECK_EQUAL(engine_fsync(behind), 0);
     disk_expect("f", PAGE_BYTES, PAGE_BYTES, 100);
+}
+
+BEHIND_TEST(a_request_reads_what_is_dirty)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK((lane = async_lane_new()) != NULL);
+    engine_put(fd, PAGE_BYTES, 0, 1);
+    job_prepare(&jobs[0], ASYNC_READ, fd, PAGE_BYTES, 0);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, PAGE_BYTES);
+    CHECK(data_is(jobs[0].data, PAGE_BYTES, 0, 1));
+    put_blocks(fd, 4, 1, 1); /* behind a hole, where the server's file does not end yet */
+    job_prepare(&jobs[0], ASYNC_READ, fd, PAGE_BYTES, 2 * PAGE_BYTES);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, PAGE_BYTES);
 }
 
 BEHIND_TEST(the_kernel_gets_a_file_with_all_that_was_written)

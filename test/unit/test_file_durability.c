@@ -3,6 +3,9 @@
 #include "fd/stat.h"
 #include "fd/truncate.h"
 #include "file/table.h"
+#include "io/write.h"
+#include "mount/verifier.h"
+#include "sys/sys.h"
 
 ENGINE_TEST(fsync_puts_data_on_disk)
 {
@@ -119,6 +122,8 @@ ENGINE_TEST(a_server_with_many_verifiers_is_said_to_have_them)
 {
     atomic_store(&scene.control->restless, true);
     commits_until_said(each_time, restarts_again);
+    /* No COMMIT vouches for what is written again: it goes to the disk at once. */
+    CHECK(atomic_load(&scene.control->writes[NFS_FILE_SYNC]) > 0);
 }
 
 /* The COMMIT was executed, but its answer is lost with the power. */
@@ -212,19 +217,26 @@ SCENE_TEST(exit_commits)
     expect_durable();
 }
 
-/* Closed while another thread's call still used the description: nothing committed it then. */
-static void closes_during_a_read(void)
+/* Another thread's write ends after the close: nothing committed it then. */
+static void closes_during_a_write(void)
 {
-    int fd = written();
+    static uint8_t data[SIZE];
+    struct iovec vector = {data, SIZE};
+    int fd = engine_adopt("f", O_RDWR);
     struct file_open *open = file_get(fd);
+    data_fill(data, SIZE, 0, 1);
     CHECK_EQUAL(engine_close(fd), 0);
+    sys_critical_enter();
+    CHECK_EQUAL(io_pwritev(open, fd, &vector, 1, 0, 0), SIZE);
     file_put(open);
+    sys_critical_leave();
+    CHECK_EQUAL(ledger_uncommitted(), SIZE);
 }
 
 SCENE_TEST(exit_commits_what_is_not_open_any_more)
 {
     disk_make("f", 0, 0);
-    scene_run(closes_during_a_read);
+    scene_run(closes_during_a_write);
     expect_durable();
 }
 
@@ -272,6 +284,22 @@ ENGINE_TEST(a_read_that_ends_behind_a_lost_end_of_file_is_whole)
 }
 
 /* ---- what a later change makes of earlier data ---- */
+
+/* Answers come in another order than the calls were sent. */
+ENGINE_TEST(an_answer_to_an_older_call_tells_nothing_of_the_server)
+{
+    uint64_t verifier;
+    int fd = written_anew();
+    struct file_open *open = engine_begin(fd);
+    struct mount_server *server = open->inode->mount->server;
+    uint64_t now = sys_now_ns();
+    mount_server_saw(server, 2, now, 0);
+    mount_server_saw(server, 1, now - 1, 0);
+    CHECK(mount_server_verifier(server, now, &verifier));
+    CHECK_EQUAL(verifier, 2);
+    engine_end(open);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
 
 ENGINE_TEST(overlapping_writes_keep_the_newest)
 {
@@ -366,6 +394,35 @@ ENGINE_TEST(what_a_server_lost_is_written_again_though_the_program_set_the_time)
     server_do(FILE_SERVER_LOSE_POWER);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", SIZE, 0, 2);
+}
+
+/* Nobody knows whether it still will: the size is asked for each time. */
+static void size_while_a_change_is_held(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    server_hold(NFS_PROC_SETATTR);
+    pid_t child = engine_fork();
+    if (child == 0) {
+        engine_truncate(fd, SIZE);
+        _exit(1);
+    }
+    server_wait_held(1);
+    scene_kill(child);
+    server_do(FILE_SERVER_DROP_HELD);
+    server_release();
+    ledger_process_sweep(0);
+    engine_put(fd, 1000, 0, 1);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_size(fd), 1000);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", 1000, 0, 1);
+}
+
+SCENE_TEST(the_size_counts_lost_data_while_a_change_of_a_dead_process_is_held)
+{
+    scene_configure("failover_hold = 600;");
+    disk_make("f", 0, 0);
+    scene_run(size_while_a_change_is_held);
 }
 
 int main(void)

@@ -9,6 +9,7 @@
 #include "fd/truncate.h"
 #include "file/attributes.h"
 #include "file/table.h"
+#include "io/io.h"
 
 enum { SIZE = 100000, MEBIBYTE = 1 << 20 };
 
@@ -537,6 +538,19 @@ ENGINE_TEST(who_gets_an_older_answer_than_is_known_asks_again)
     CHECK_EQUAL(file_inode_ask(open->inode, open->auth, &attributes), 0);
     CHECK_EQUAL(server_calls(NFS_PROC_GETATTR), asked + 3);
     file_put(open);
+}
+
+/* Another process may have made the file longer after the size was looked at. */
+ENGINE_TEST(allocation_writes_nothing_over_what_others_wrote_meanwhile)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = engine_begin(fd);
+    CHECK_EQUAL(io_extend(open, SIZE - 10, 10), 0);
+    CHECK_EQUAL(io_extend(open, SIZE, 10), 10);
+    engine_end(open);
+    engine_expect(fd, SIZE, 0, 1);
+    CHECK_EQUAL(engine_size(fd), SIZE + 10);
 }
 
 int main(void)

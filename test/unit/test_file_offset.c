@@ -155,6 +155,40 @@ ENGINE_TEST(streams_move_the_kernels_offset)
     engine_expect(fd, 500, 2000, 2);
 }
 
+static void *writes_in_vain(void *fd)
+{
+    uint8_t data[500] = {0};
+    CHECK_EQUAL(stream(*(int *)fd, data, 500, true), -ENOSPC);
+    return NULL;
+}
+
+static void *writes_behind_it(void *fd)
+{
+    uint8_t data[500];
+    data_fill(data, 500, 500, 2);
+    CHECK_EQUAL(stream(*(int *)fd, data, 500, true), 500);
+    return NULL;
+}
+
+/* Else the next write would be over those bytes. */
+ENGINE_TEST(what_a_write_did_not_use_is_not_given_back_if_others_wrote_behind_it)
+{
+    pthread_t first, second;
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    server_hold(NFS_PROC_WRITE);
+    CHECK_EQUAL(pthread_create(&first, NULL, writes_in_vain, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(pthread_create(&second, NULL, writes_behind_it, &fd), 0);
+    server_wait_held(2);
+    server_fail(NFS_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    server_release();
+    pthread_join(first, NULL);
+    pthread_join(second, NULL);
+    CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), 1000);
+    engine_expect(fd, 500, 500, 2);
+}
+
 static void *reads_beyond_the_end(void *fd)
 {
     uint8_t data[1000];

@@ -113,6 +113,16 @@ PATHS_TEST(another_file_number_is_another_root)
     CHECK_EQUAL(refused_paths(), PATHS - 1);
 }
 
+/* Over the first path as well. */
+PATHS_TEST(a_root_that_became_another_one_proves_nothing)
+{
+    contact();
+    mount->root_attr.fileid++;
+    mount->looked_ns = 1; /* long ago */
+    ask();
+    CHECK_EQUAL(refused_paths(), PATHS - 1);
+}
+
 /* ---- another address ---- */
 
 static const char by_name[] = "server: s\nnfsport: %u mntport: %u\npath: localhost\n"

@@ -1,10 +1,12 @@
 /* No acknowledged byte is lost, whatever happens to the server or to a process of ours: the files
  * of several processes. */
+#include "async_scene.h"
 #include "durability_scene.h"
 #include "durable/fsync.h"
 #include "durable/sync.h"
 #include "fd/descriptors.h"
 #include "fd/truncate.h"
+#include "file/attributes.h"
 #include "file/inode.h"
 #include "holds.h"
 #include "ledger/store/hold.h"
@@ -409,6 +411,91 @@ SCENE_TEST(nobody_waits_for_a_write_that_waits_for_a_port)
 SCENE_TEST(nobody_waits_for_an_append_that_waits_for_a_port)
 {
     nobody_waits_for_who_waits_for_a_port(RWF_APPEND);
+}
+
+static void syncs_when_told(void)
+{
+    int fd = written();
+    step_done(0);
+    step_wait(1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    step_done(3);
+    step_wait(4); /* its end would commit all */
+}
+
+static void writes_over_it(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, SIZE, 0, 2);
+    step_done(2);
+    step_wait(4);
+}
+
+/* The server lost the older data before the COMMIT, and the newer came after it. */
+SCENE_TEST(fsync_vouches_for_what_others_wrote_over_lost_data_before_its_answer_came)
+{
+    int status;
+    disk_make("f", 0, 0);
+    pid_t syncing = scene_start(syncs_when_told);
+    step_wait(0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    server_hold(NFS_PROC_COMMIT);
+    step_done(1);
+    server_wait_held(1);
+    CHECK_EQUAL(kill(syncing, SIGSTOP), 0);
+    CHECK_EQUAL(waitpid(syncing, &status, WUNTRACED), syncing);
+    CHECK(WIFSTOPPED(status));
+    server_release();
+    pid_t writing = scene_start(writes_over_it);
+    step_wait(2);
+    CHECK_EQUAL(kill(syncing, SIGCONT), 0);
+    step_wait(3);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 2);
+    step_done(4);
+    scene_wait(syncing);
+    scene_wait(writing);
+}
+
+static void syncs_what_was_lost(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    step_wait(1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    step_done(2);
+}
+
+static void reads_what_was_lost(void)
+{
+    struct ledger_attributes attributes;
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK((lane = async_lane_new()) != NULL);
+    engine_put(fd, BLOCK, BLOCK, 2);
+    server_do(FILE_SERVER_LOSE_POWER);
+    struct file_open *open = engine_begin(fd);
+    CHECK_EQUAL(file_inode_ask(open->inode, open->auth, &attributes), 0); /* connects */
+    engine_end(open);
+    unsigned before = server_calls(NFS_PROC_READ);
+    job_prepare(&jobs[0], ASYNC_READ, fd, BLOCK, BLOCK);
+    submit(0, 1);
+    while (server_calls(NFS_PROC_READ) == before)
+        usleep(1000);
+    step_done(1);
+    step_wait(2);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, BLOCK);
+    CHECK(data_is(jobs[0].data, BLOCK, BLOCK, 2));
+}
+
+/* The answer comes when another process has written again what the server lost before. */
+SCENE_TEST(a_read_of_lost_data_that_was_written_again_meanwhile)
+{
+    disk_make("f", DISK, 1);
+    pid_t other = scene_start(syncs_what_was_lost);
+    step_wait(0);
+    scene_run(reads_what_was_lost);
+    scene_wait(other);
 }
 
 int main(void)

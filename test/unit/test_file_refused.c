@@ -82,6 +82,21 @@ BEHIND_TEST(a_credential_that_may_not_write_loses_nothing)
     disk_expect("f", PAGE_BYTES, 0, 1);
 }
 
+/* It is to be behind the data there, which stays dirty. */
+BEHIND_TEST(a_write_that_waits_for_what_cannot_be_sent_fails)
+{
+    uint8_t data[100];
+    int fd = engine_adopt("f", O_RDWR), now = engine_adopt("f", O_WRONLY | O_DSYNC);
+    data_fill(data, sizeof(data), 0, 2);
+    server_fail(NFS_PROC_WRITE, 1000, NFS3ERR_IO);
+    engine_put(fd, PAGE_BYTES, 0, 1);
+    CHECK_EQUAL(engine_write(now, data, sizeof(data), 0), -EIO);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    server_fail(NFS_PROC_WRITE, 0, NFS3ERR_IO);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", PAGE_BYTES, 0, 1);
+}
+
 BEHIND_TEST(a_server_that_is_less_stable_than_it_was_asked_to_be_loses_nothing)
 {
     int fd = engine_adopt("f", O_RDWR);

@@ -96,6 +96,21 @@ ENGINE_TEST(pieces_apart_are_on_their_way_together)
         disk_expect("f", SMALL, (off_t)i * SPREAD, 1);
 }
 
+ENGINE_TEST(pieces_that_are_longer_than_a_write)
+{
+    enum { PIECES = 3, LENGTH = 50000, APART = 1 << 17 };
+    atomic_store(&scene.control->wtmax, 8192);
+    disk_make("f", 0, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned i = 0; i < PIECES; i++)
+        engine_put(fd, LENGTH, (off_t)i * APART, 1);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    for (unsigned i = 0; i < PIECES; i++)
+        disk_expect("f", LENGTH, (off_t)i * APART, 1);
+}
+
 /* A full disk: each is tried once, and stays for another time. */
 ENGINE_TEST(what_finds_no_room_stays)
 {
@@ -241,6 +256,16 @@ ENGINE_TEST(what_another_host_appended_is_kept_whatever_the_time)
     disk_expect("f", SIZE, SIZE, 2);
 }
 
+/* The time is no proof here, as the server may have set it while it recovered. */
+ENGINE_TEST(what_another_host_appended_after_the_restart_is_kept)
+{
+    int fd = written_over();
+    server_do(FILE_SERVER_LOSE_POWER);
+    somebody_writes("f", SIZE, SIZE, 2);
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, SIZE, 2);
+}
+
 ENGINE_TEST(the_same_time_is_no_conflict)
 {
     int fd = written_over();
@@ -250,6 +275,20 @@ ENGINE_TEST(the_same_time_is_no_conflict)
     hear_the_time();
     server_do(FILE_SERVER_NEW_VERIFIER);
     expect_no_conflict(fd);
+}
+
+/* The times of the other parts are older than what these made of the file. */
+ENGINE_TEST(a_write_of_which_some_parts_are_answered_without_a_time_is_no_conflict)
+{
+    atomic_store(&scene.control->wtmax, 32768);
+    atomic_store(&scene.control->bare_from, 50000);
+    atomic_store(&scene.control->delay_ms, CLOCK_STEP_US / 1000);
+    int fd = written_over();
+    atomic_store(&scene.control->delay_ms, 0);
+    hear_the_time();
+    server_do(FILE_SERVER_LOSE_POWER);
+    expect_no_conflict(fd);
+    disk_expect("f", SIZE, 0, 1);
 }
 
 /* As OpenZFS does with what it has in its log. But somebody may have written: that is said. */

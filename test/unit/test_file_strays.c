@@ -2,6 +2,7 @@
  * set aside. src/durable/stray.c. */
 #include <dirent.h>
 
+#include "durable/operation.h"
 #include "fd/world.h"
 #include "file_scene.h"
 #include "fd/adopt.h"
@@ -517,6 +518,26 @@ SCENE_TEST(what_a_process_sent_and_did_not_live_to_be_watched_is_the_agents)
     scene_configure("write_behind_max = 16777216;");
     disk_make("f", BLOCKS * BLOCK, 0);
     scene_run(has_a_child_that_dies);
+}
+
+/* What the server tells with such a write is no link of the proof: others may have changed the file
+ * in between. */
+UNIT_TEST(a_write_of_several_calls_proves_nothing)
+{
+    struct ledger_file entry = {.index = 0};
+    struct file_target to = {.entry = &entry};
+    struct durable_write write = {.to = &to, .stable = NFS_FILE_SYNC};
+    struct nfs_transfer transfer = {.committed = NFS_FILE_SYNC, .parts = 1};
+    struct ledger_ending ending;
+    durable_write_judge(&write, 0, &transfer, &ending);
+    assert_false(ending.several);
+    transfer.parts = 2;
+    durable_write_judge(&write, 0, &transfer, &ending);
+    assert_true(ending.several);
+    transfer.parts = 1;
+    write.taken = 100; /* by a call before */
+    durable_write_judge(&write, 0, &transfer, &ending);
+    assert_true(ending.several);
 }
 
 int main(void)

@@ -25,6 +25,20 @@ ENGINE_TEST(a_request_to_sync_tells_of_lost_data)
     CHECK_EQUAL(engine_fsync(fd), 0); /* once */
 }
 
+/* Submitted together, the write first. */
+ENGINE_TEST(a_request_to_sync_vouches_for_the_writes_before_it)
+{
+    int fd = lane_open(DISK);
+    job_write(&jobs[0], fd, BLOCK, 0, 2);
+    job_prepare(&jobs[1], ASYNC_SYNC, fd, 0, 0);
+    submit(0, 2);
+    wait_for_jobs(0, 2);
+    CHECK_EQUAL(jobs[0].result, BLOCK);
+    CHECK_EQUAL(jobs[1].result, 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", BLOCK, 0, 2);
+}
+
 static int sync_all(void)
 {
     sys_critical_enter();

@@ -2,6 +2,8 @@
  * A change of size whose process is killed before it has the answer: the file is as it was, or cut,
  * and never some of both.
  */
+#include <pthread.h>
+
 #include "durability_scene.h"
 #include "fd/truncate.h"
 #include "ledger/dirty.h"
@@ -143,6 +145,90 @@ ENGINE_TEST(what_the_server_refuses_can_be_cut)
     CHECK_EQUAL(engine_size(fd), 0);
     CHECK_EQUAL(disk_size("f"), 0);
 }
+
+/* The kernel has cut the file, and the engine is told. */
+static void *tells_of_a_cut(void *fd)
+{
+    sys_critical_enter();
+    fd_truncated_by_kernel(*(int *)fd, 0);
+    sys_critical_leave();
+    return NULL;
+}
+
+static int opens_past_the_engine(void)
+{
+    char path[SCENE_PATH];
+    scene_file_path(path, "f");
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0);
+    return fd;
+}
+
+/* As lost data was written again in between. */
+ENGINE_TEST(what_came_back_behind_a_cut_by_the_kernel_is_cut_again)
+{
+    disk_make("f", 1000, 1);
+    int fd = engine_adopt("f", O_RDWR), by_kernel = opens_past_the_engine();
+    tells_of_a_cut(&by_kernel);
+    CHECK_EQUAL(disk_size("f"), 0);
+    CHECK_EQUAL(engine_size(fd), 0);
+}
+
+static void *writes_1000(void *fd)
+{
+    engine_put(*(int *)fd, 1000, 0, 1);
+    return NULL;
+}
+
+ENGINE_TEST(what_was_in_flight_during_a_cut_by_the_kernel_is_cut_off)
+{
+    pthread_t writer, teller;
+    disk_make("f", 1000, 0);
+    int fd = engine_adopt("f", O_RDWR), by_kernel = opens_past_the_engine();
+    server_hold(NFS_PROC_WRITE);
+    CHECK_EQUAL(pthread_create(&writer, NULL, writes_1000, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(ftruncate(by_kernel, 0), 0);
+    CHECK_EQUAL(pthread_create(&teller, NULL, tells_of_a_cut, &by_kernel), 0);
+    server_release();
+    pthread_join(writer, NULL);
+    pthread_join(teller, NULL);
+    CHECK_EQUAL(disk_size("f"), 0);
+    CHECK_EQUAL(engine_size(fd), 0);
+}
+
+static void *cuts_by_name(void *path)
+{
+    sys_critical_enter();
+    CHECK_EQUAL(fd_truncate_path(path, 0), 0);
+    sys_critical_leave();
+    return NULL;
+}
+
+/* By the kernel, which cuts the one that has the name then. */
+ENGINE_TEST(a_file_that_loses_its_name_to_another_one_meanwhile_is_not_cut)
+{
+    char f[SCENE_PATH], g[SCENE_PATH], h[SCENE_PATH];
+    pthread_t thread;
+    scene_file_path(f, "f");
+    scene_file_path(g, "g");
+    scene_file_path(h, "h");
+    disk_make("f", 0, 0);
+    disk_make("g", 100, 2);
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, 1000, 0, 1);
+    server_hold(NFS_PROC_COMMIT);
+    CHECK_EQUAL(pthread_create(&thread, NULL, cuts_by_name, f), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(rename(f, h), 0);
+    CHECK_EQUAL(rename(g, f), 0);
+    server_release();
+    pthread_join(thread, NULL);
+    CHECK_EQUAL(disk_size("f"), 0);
+    CHECK_EQUAL(engine_size(fd), 1000);
+    engine_expect(fd, 1000, 0, 1);
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);

@@ -1,5 +1,6 @@
 /* Ranges of unknown fate: src/ledger/store/hold.c. */
 #include "host_test.h"
+#include "ledger/append.h"
 #include "ledger/await.h"
 #include "ledger/store/pocket.h"
 
@@ -136,6 +137,22 @@ TEST(a_second_hold_keeps_the_first)
     assert_true(blocked(&file, 0, 1));
     assert_true(blocked(&file, 9999, 1));
     assert_false(blocked(&file, 10000, 1));
+}
+
+/* A record may be used again for the bytes behind its own: see split(). */
+TEST(a_second_hold_of_other_bytes_keeps_the_first)
+{
+    struct ledger_file file;
+    attach(&file, 31);
+    write_unsettled(&file, 0, 100, LEDGER_WRITE_UNSTABLE);
+    uint32_t index = ledger_entry_lock(&file, false, NULL)->first;
+    atomic_store(&ledger_record(index)->range, ledger_range(200, 300));
+    ledger_record_hold(index);
+    ledger_entry_unlock(&file);
+    assert_true(blocked(&file, 0, 1));
+    assert_true(blocked(&file, 299, 1));
+    assert_false(blocked(&file, 300, 1));
+    ledger_file_forget(&file, false);
 }
 
 TEST(a_commit_frees_the_data_and_not_the_range)
@@ -406,7 +423,7 @@ TEST(a_change_of_size_of_a_killed_process_is_held)
     assert_false(blocked(&file, 0, 1000));
     assert_true(ledger_file_truncated_by_kernel(NUMBER_KEY(19), 1000, &again));
     /* It may change at any time until the hold is over. */
-    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, 1);
+    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, sys_now_ns());
     assert_false(ledger_file_attributes(&file, &attributes, &verified));
     ledger_entry_peek(&file)->truncate.held = 1;
     assert_false(blocked(&file, 0, 2000));
@@ -416,6 +433,23 @@ TEST(a_change_of_size_of_a_killed_process_is_held)
     assert_true(ledger_file_attributes(&file, &attributes, &verified));
     assert_int_equal(attributes.size, 5000);
     ledger_file_forget(&file, false);
+}
+
+/* It may have made the file longer. The end of a hold is noticed a second late otherwise. */
+TEST(who_appends_after_a_hold_asks_for_the_size)
+{
+    struct ledger_file file;
+    struct ledger_attributes attributes = {.size = 100};
+    struct ledger_append append = {.length = 10};
+    attach(&file, 33);
+    write_unsettled(&file, 100, 100, LEDGER_WRITE_FAILED);
+    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, sys_now_ns());
+    assert_int_equal(ledger_file_least_size(&file), 100);
+    for (uint32_t i = 1; i < ledger_map.shared->next_record; i++) {
+        if (ledger_record(i)->held_until)
+            ledger_record(i)->held_until = 1;
+    }
+    assert_int_equal(ledger_append_begin(&file, &append, false), -ENODATA);
 }
 
 static int child_dies_with_the_lock(void *argument)

@@ -2,6 +2,8 @@
 #include <sys/wait.h>
 
 #include "session_scene.h"
+#include "nfs/v4/open.h"
+#include "sys/hash.h"
 
 /* ---- what works ---- */
 
@@ -280,6 +282,27 @@ SESSION_TEST(what_must_be_open_is_opened)
     nfs4_session_end(&session_client);
     assert_int_equal(session_server.share, 0);
     assert_int_equal(asked(S_CLOSE), 1);
+}
+
+/* Of 1024 places in the table. */
+static uint64_t place_of(const struct nfs_fh *fh)
+{
+    return (sys_hash(SYS_HASH_NONE, fh->data, fh->len) >> 20) % 1024;
+}
+
+SESSION_TEST(no_file_is_used_by_what_another_one_was_opened_with)
+{
+    struct nfs_fh other = session_file;
+    struct nfs_transfer done;
+    write_block(1, &done);
+    atomic_store(&session_server.insists, true);
+    read_block(1);
+    other.len += (uint32_t)sizeof(uint32_t);
+    for (uint32_t i = 1; place_of(&other) != place_of(&session_file); i++)
+        memcpy(other.data + session_file.len, &i, sizeof(i));
+    struct nfs4_stateid one = nfs4_open_state(&session_client, &session_file, 1),
+                        two = nfs4_open_state(&session_client, &other, 1);
+    assert_memory_not_equal(&one, &two, sizeof(one));
 }
 
 SESSION_TEST(a_server_that_takes_no_state_at_all_is_an_error)

@@ -67,9 +67,11 @@ MOVE_TEST(an_open_connection_to_the_address_before_is_given_up)
     assert_int_equal(latter->calls, 1);
 }
 
+static struct query waiting;
+
 static void *waits_for_one(void *unused)
 {
-    check_echo(mover, 2);
+    query_wait(mover, &waiting, 0);
     return unused;
 }
 
@@ -78,6 +80,7 @@ MOVE_TEST(a_call_that_waits_at_the_address_before_is_sent_to_the_new_one)
     pthread_t thread;
     check_echo(mover, 1);
     atomic_store(&former->silent, true);
+    query_begin(&waiting, ECHO, 2, 0);
     assert_int_equal(pthread_create(&thread, NULL, waits_for_one, NULL), 0);
     eventually(former->calls == 2);
     net_path_failed(&mover->paths[0], "so it seems");
@@ -85,6 +88,8 @@ MOVE_TEST(a_call_that_waits_at_the_address_before_is_sent_to_the_new_one)
     rpc_follow_path(&mover->paths[0]);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(latter->calls, 1);
+    assert_true(query_good(&waiting));
+    assert_true(waiting.call.unsettled); /* who is there does not know it again */
 }
 
 /* It accepts one connection, and then none before that is taken. */

@@ -400,6 +400,60 @@ UNIT_TEST(one_file_too_many_pins_few_others)
     assert_int_equal(run_child(child_pins_one_more, NULL), 0);
 }
 
+/* Another process has opened it by its new handle when there was nothing to lose yet. */
+UNIT_TEST(what_is_written_and_moved_by_an_older_handle_concerns_who_has_the_newer_one)
+{
+    struct ledger_file old, new, gone;
+    struct ledger_file_key key = renamed_key(992);
+    struct ledger_write write;
+    struct iovec vector = {&vector, 1};
+    uint64_t lost;
+    int result = 0;
+    attach(&old, 992);
+    gone = old;
+    assert_int_equal(ledger_write_begin(&old, 0, &vector, 1, 1, true, &write), 0);
+    assert_true(ledger_file_attach(&new, &key, &at_two, &lost));
+    ledger_write_end(&old, &write, LEDGER_WRITE_UNSTABLE, verifier);
+    ledger_world_leave(&old, true);
+    assert_false(ledger_world_is_kernel(&new));
+    assert_true(ledger_file_rename(&old, &key, &at_two, &lost));
+    assert_int_equal(old.index, new.index);
+    assert_true(ledger_file_lost(&new));
+    assert_true(ledger_world_is_kernel(&new));
+    /* Who has the older handle only cannot go on with it. */
+    assert_null(ledger_entry_lock(&gone, true, &result));
+    assert_int_equal(result, -ESTALE);
+}
+
+UNIT_TEST(a_file_is_not_the_kernels_while_a_write_of_it_is_in_flight)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    struct ledger_beginning beginning = {.length = 10, .write = &write};
+    attach(&file, 991);
+    assert_int_equal(ledger_write_start(&file, &beginning, false), 0);
+    ledger_world_leave(&file, true);
+    assert_false(ledger_world_arrived(&file));
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    assert_int_equal(ledger_file_truncate_begin(&file, 5), LEDGER_OF_KERNEL);
+    assert_true(ledger_world_arrived(&file));
+}
+
+/* Between the two looks the kernel may have written it. */
+UNIT_TEST(a_file_that_is_moved_again_meanwhile_does_not_come_back)
+{
+    struct ledger_file file;
+    attach(&file, 990);
+    ledger_world_leave(&file, true);
+    assert_true(ledger_world_arrived(&file));
+    uint32_t before = ledger_world_pins(&file);
+    ledger_world_leave(&file, true);
+    assert_false(ledger_world_come_back(&file, before));
+    assert_true(ledger_world_is_kernel(&file));
+    assert_true(ledger_world_come_back(&file, ledger_world_pins(&file)));
+    assert_false(ledger_world_is_kernel(&file));
+}
+
 int main(void)
 {
     return unit_run(open_registry, remove_run_directory);

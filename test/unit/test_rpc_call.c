@@ -303,10 +303,15 @@ CALL_TEST(withdrawal_while_another_thread_leads)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, call), 0);
     usleep(100000);
+    struct rpc_transport *transport = client->channels[0]->transport;
     for (uint32_t i = 0; i < 20; i++) {
         struct query query = {0};
         query_begin(&query, i % 2 ? READ : WRITE, 2 + i, 100000);
         assert_int_equal(query_wait(client, &query, 20), -ETIMEDOUT);
+        pthread_mutex_lock(&transport->lock);
+        bool in_use = transport->receiving && !transport->connected;
+        pthread_mutex_unlock(&transport->lock);
+        assert_false(in_use); /* by the leader, who receives into the memory of calls */
         query_free(&query);
     }
     atomic_store(&server->silent, false);
@@ -355,15 +360,16 @@ CALL_TEST(bad_addresses_fail_only_their_calls)
     void *nowhere = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(nowhere != MAP_FAILED);
     check_echo(client, 0);
-    for (int bad = 0; bad < 4; bad++) { /* first, in the middle, last of a batch; alone */
+    /* First, in the middle, last of a batch; alone; alone, when much of it has been sent. */
+    for (int bad = 0; bad < 5; bad++) {
         struct query queries[3] = {0};
         struct rpc_call *calls[3];
-        unsigned count = bad == 3 ? 1 : 3;
+        unsigned count = bad < 3 ? 3 : 1;
         for (unsigned i = 0; i < count; i++) {
-            query_begin(&queries[i], WRITE, 10 + (uint32_t)bad * 3 + i, 5000);
+            query_begin(&queries[i], WRITE, 10 + (uint32_t)bad * 3 + i, bad == 4 ? 500000 : 5000);
             calls[i] = &queries[i].call;
         }
-        struct query *wrong = &queries[bad % 3];
+        struct query *wrong = &queries[bad < 3 ? bad : 0];
         wrong->vectors[1].iov_base = nowhere;
         rpc_submit(client, calls, count);
         rpc_wait(calls, count);

@@ -97,20 +97,22 @@ static void receive_exactly(int fd, uint8_t *data, size_t length)
     }
 }
 
-/* Receives a call without payload and answers it as an ECHO. */
+/* Receives a call and answers it. */
 static void answer_one(struct server *server, int fd)
 {
-    uint8_t call[RPC_HEAD_MAX];
+    uint8_t mark[4];
     struct bytes answer, stream = {0};
-    receive_exactly(fd, call, 4);
-    size_t length = rpc_word(call) & ~RPC_LAST_FRAGMENT;
-    assert_true(length <= sizeof(call));
+    receive_exactly(fd, mark, sizeof(mark));
+    size_t length = rpc_word(mark) & ~RPC_LAST_FRAGMENT;
+    assert_in_range(length, 1, RPC_HEAD_MAX + RPC_PAYLOAD_MAX);
+    uint8_t *call = malloc(length);
     receive_exactly(fd, call, length);
     answer_call(server, call, length, &answer);
     put_record(&stream, &answer);
     assert_true(stream_send(fd, stream.data, stream.length));
     free(stream.data);
     free(answer.data);
+    free(call);
 }
 
 static void reset_connection(int fd)
@@ -151,6 +153,48 @@ CALL_TEST(a_reply_that_came_before_the_reset_counts)
     rpc_wait(calls, 3);
     assert_true(query_good(&second));
     assert_true(query_good(&third));
+    close(fd);
+    rpc_server_destroy(client);
+    close(server->listener);
+    free(server);
+}
+
+/* Half of a call was sent when the connection broke: the next one brings it from its start. */
+CALL_TEST(a_call_that_was_sent_in_part_is_sent_again_as_a_whole)
+{
+    enum { MOST = 32, LENGTH = 1 << 20 };
+    struct server *server = server_new(&(struct script){0}, AF_INET);
+    assert_int_equal(listen(server->listener, 8), 0);
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct query first = {0}, writes[MOST] = {0};
+    struct rpc_call *one = &first.call;
+    unsigned count = 0;
+    pthread_t threads[MOST];
+    query_begin(&first, ECHO, 1, 0);
+    rpc_submit(client, &one, 1);
+    assert_int_equal(pthread_create(&threads[0], NULL, wait_for_one, one), 0);
+    int fd = accept_one(server);
+    answer_one(server, fd);
+    pthread_join(threads[0], NULL);
+
+    const struct rpc_transport *transport = client->channels[0]->transport;
+    for (; transport->unsent_offset == 0; count++) { /* until the server's memory is full */
+        assert_true(count < MOST);
+        query_begin(&writes[count], WRITE, 2 + count, LENGTH);
+        one = &writes[count].call;
+        rpc_submit(client, &one, 1);
+    }
+    reset_connection(fd);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_for_one, &writes[i].call), 0);
+    fd = accept_one(server);
+    for (unsigned i = 0; i < count; i++)
+        answer_one(server, fd);
+    for (unsigned i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(query_good(&writes[i]));
+        query_free(&writes[i]);
+    }
     close(fd);
     rpc_server_destroy(client);
     close(server->listener);

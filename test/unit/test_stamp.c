@@ -4,6 +4,8 @@
 
 #include "ledger/stamp.h"
 #include "ledger/store/quota.h"
+#include "ledger/store/stripes.h"
+#include "ledger/world.h"
 
 enum { MOST = 1000000, AHEAD = LEDGER_STAMP_SIZE | LEDGER_STAMP_FRESH };
 
@@ -83,6 +85,59 @@ UNIT_TEST(a_write_of_this_host_elsewhere_does_not)
     data_tell(&file, 11);
     assert_true(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+}
+
+/* They may be one file, and writes to the other entry are not seen in this one. */
+UNIT_TEST(what_is_read_of_several_files_of_one_number_is_not_given_out)
+{
+    struct ledger_file file, twin;
+    struct ledger_stamp stamp;
+    struct ledger_file_key key = {.device = 1, .inode = 203, .handle_length = 1};
+    uint64_t lost;
+    assert_true(ledger_file_attach(&file, &key, &(struct timespec){0}, &lost));
+    write_kept(&file, 2 * LEDGER_STAMP_MAX, 100, 'w', first_verifier); /* it keeps its place */
+    begin_stamp(&file, &stamp);
+    key.handle[0] = 1;
+    assert_true(ledger_file_attach(&twin, &key, &(struct timespec){0}, &lost));
+    assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
+    assert_false(ledger_stamp_take_quiet(&file, 0, LEDGER_STAMP_MAX, &stamp));
+    assert_false(ledger_stamp_take_quiet(&twin, 0, LEDGER_STAMP_MAX, &stamp));
+    ledger_file_forget(&file, false);
+}
+
+static int child_dies_with_the_lock(void *file)
+{
+    must(ledger_entry_lock(file, false, NULL) != NULL);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+/* The process that died may have had a write there half announced. */
+UNIT_TEST(what_was_read_before_a_death_with_the_lock_is_not_given_out)
+{
+    struct ledger_file file;
+    struct ledger_stamp stamp;
+    attach(&file, 204);
+    begin_stamp(&file, &stamp);
+    assert_int_equal(run_child(child_dies_with_the_lock, &file), 128 + SIGKILL);
+    ledger_stripe_lock(ledger_stripe_of_file(&file));
+    ledger_stripe_unlock(ledger_stripe_of_file(&file));
+    assert_false(ledger_stamp_lasts(&file, &stamp, 0, 0, LEDGER_STAMP_MAX));
+    begin_stamp(&file, &stamp);
+}
+
+UNIT_TEST(what_was_read_before_the_kernel_had_the_file_is_old)
+{
+    struct ledger_file file;
+    struct ledger_stamp stamp;
+    attach(&file, 205);
+    server_tells(&file, 10);
+    begin_stamp(&file, &stamp);
+    ledger_world_leave(&file, true);
+    assert_true(ledger_world_arrived(&file));
+    assert_true(ledger_world_come_back(&file, ledger_world_pins(&file)));
+    assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, LEDGER_STAMP_MAX));
+    assert_false(ledger_stamp_end_lasts(&file, &stamp, MODEL_BYTES));
 }
 
 static int child_takes(void *ready)
