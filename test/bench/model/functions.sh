@@ -105,6 +105,8 @@ profiled() {
     return $status
 }
 
+plain() { undisturbed "${@:3}"; }
+
 # timed CLIENT NAME COMMAND...: the result NAME_s
 timed() {
     local who=$1 name=$2 begun ended
@@ -132,12 +134,13 @@ executed() {
 # per_operation CLIENT NAME FEW MANY COMMAND...: the result NAME_insn, instructions per operation. The command runs twice,
 # with FEW and with MANY operations in place of the word COUNT: the difference has no start and no end in it.
 per_operation() {
-    local who=$1 name=$2 few=$3 many=$4 count before after figures=()
+    local who=$1 name=$2 few=$3 many=$4 what count before after figures=()
     shift 4
     for count in "$few" "$few" "$many"; do # the first one warms up
         settled
         before=$(executed)
-        profiled "$who" "$name" "${@/#COUNT/$count}" >/tmp/last 2>&1 || { say "$who" "${name}_insn" failed; tail -n 3 /tmp/last; return 1; }
+        if [ "$count" = "$many" ]; then what=profiled; else what=plain; fi
+        $what "$who" "$name" "${@/#COUNT/$count}" >/tmp/last 2>&1 || { say "$who" "${name}_insn" failed; tail -n 3 /tmp/last; return 1; }
         after=$(executed)
         grep '^disturbed' /tmp/last
         figures=("${figures[1]-}" "$(awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); print y[1] - x[1] }')")
