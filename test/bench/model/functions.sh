@@ -118,7 +118,7 @@ timed() {
         return 1
     fi
     ended=${EPOCHREALTIME/./}
-    grep '^disturbed' /tmp/last
+    grep -a '^disturbed' /tmp/last
     say "$who" "${name}_s" "$(awk -v us=$((ended - begun)) 'BEGIN { printf "%.4f", us / 1e6 }')"
 }
 
@@ -142,7 +142,7 @@ per_operation() {
         if [ "$count" = "$many" ]; then what=profiled; else what=plain; fi
         $what "$who" "$name" "${@/#COUNT/$count}" >/tmp/last 2>&1 || { say "$who" "${name}_insn" failed; tail -n 3 /tmp/last; return 1; }
         after=$(executed)
-        grep '^disturbed' /tmp/last
+        grep -a '^disturbed' /tmp/last
         figures=("${figures[1]-}" "$(awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); print y[1] - x[1] }')")
     done
     say "$who" "${name}_insn" "$(awk -v a="${figures[0]}" -v b="${figures[1]}" -v n=$((many - few)) 'BEGIN { printf "%.0f", (b - a) / n }')"
