@@ -45,12 +45,19 @@ attach() {
     export DIRECTNFS_NFSTAB=/model/nfstab DIRECTNFS_CONF=/model/conf DIRECTNFS_LOG=/tmp/log
 }
 
-# with CLIENT COMMAND...: a command on the client's host, by one of the two clients, `kernel` or `ours`
+# with CLIENT COMMAND...: a command on the client's host, by one of the two clients, `kernel` or `ours`. Only the command itself
+# has the library, not what starts it. as USER CLIENT COMMAND...: the same as somebody else.
 with() {
-    local who=$1
+    local who=$1 library=()
     shift
-    if [ "$who" = ours ]; then set -- env LD_PRELOAD=/model/bin/libdirectnfs.so "$@"; fi
-    "${client[@]}" "$@"
+    [ "$who" = kernel ] || library=(LD_PRELOAD=/model/bin/libdirectnfs.so)
+    "${client[@]}" env "${library[@]}" "$@"
+}
+as() {
+    local user=$1 who=$2 library=()
+    shift 2
+    [ "$who" = kernel ] || library=(LD_PRELOAD=/model/bin/libdirectnfs.so)
+    "${client[@]}" setpriv --reuid="$user" --regid="$user" --init-groups env HOME=/tmp DIRECTNFS_LOG="/tmp/log.$user" "${library[@]}" "$@"
 }
 
 # cold: the client's kernel forgets what it knows of files
