@@ -60,17 +60,19 @@ as() {
     "${client[@]}" setpriv --reuid="$user" --regid="$user" --init-groups env HOME=/tmp DIRECTNFS_LOG="/tmp/log.$user" "${library[@]}" "$@"
 }
 
-# cold: the client's kernel forgets what it knows of files
-cold() {
-    sync
-    echo 3 >/proc/sys/vm/drop_caches
-}
-
 # settled: what clients do by themselves is over: written data is at the server, connections are quiet
 settled() {
     sync
     "${client[@]}" /model/bin/directnfs flush >/dev/null 2>&1
     sleep 1
+}
+
+# cold [NAME...]: the client's kernel forgets what it knows of files. So does the library's cache, if it has one, of the files
+# NAME, or in it, at the server: they get other times, as by another host that wrote them.
+cold() {
+    settled
+    [ $# = 0 ] || find "$@" -type f -exec touch -m {} +
+    echo 3 >/proc/sys/vm/drop_caches
 }
 
 # have PROGRAM PACKAGE: is it in the image? If not, this phase is left out
