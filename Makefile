@@ -166,6 +166,8 @@ demo:
 	scripts/demo
 bench: all programs
 	test/bench/run
+bench-model: all programs
+	test/bench/model/run --build '$(BUILD)'
 torture: all programs
 	test/fault/run
 
@@ -217,8 +219,8 @@ $(BUILD)/directnfs.pc: always
 clean:
 	rm -rf $(BUILD)
 help:
-	@echo 'targets: all (default), unit, programs, check, demo, bench, torture, fuzz, install, uninstall, dist, deb, rpm, clean'
+	@echo 'targets: all (default), unit, programs, check, demo, bench, bench-model, torture, fuzz, install, uninstall, dist, deb, rpm, clean'
 
-.PHONY: all library unit programs check demo bench torture fuzzers fuzz install uninstall dist deb rpm clean help always
+.PHONY: all library unit programs check demo bench bench-model torture fuzzers fuzz install uninstall dist deb rpm clean help always
 .PRECIOUS: $(BUILD)/obj/%.o
 -include $(shell find $(BUILD)/obj $(BUILD)/test -name '*.d' 2>/dev/null)

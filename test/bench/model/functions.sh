@@ -1,0 +1,164 @@
+# shellcheck shell=bash
+# Functions of the model's guest: server, networks and mounts, and what is measured how. A phase calls them.
+
+export_dir=/srv/nfs mount_dir=/mnt/nfs
+client=(nsenter --net=/run/netns/client)
+
+# serve: the kernel's NFS server, which exports $export_dir, a tmpfs
+serve() {
+    mkdir -p /run/rpcbind /run/rpc_pipefs /var/lib/nfs/{sm,sm.bak,v4recovery}
+    modprobe -a nfsd nfs nfsv3 nfsv4 veth sch_netem || return
+    mount -t tmpfs -o size=2g,mode=1777 tmpfs $export_dir && mount -t nfsd nfsd /proc/fs/nfsd || return
+    mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs || return
+    : >/var/lib/nfs/etab
+    : >/var/lib/nfs/rmtab
+    rpcbind -w || return
+    exportfs -i -o rw,async,no_root_squash,insecure,no_subtree_check,fsid=0 "*:$export_dir" && rpc.mountd -p 20048 || return
+    # The largest transfer otherwise depends on the memory.
+    echo 1048576 >/proc/fs/nfsd/max_block_size
+    rpc.nfsd -G 10 -L 10 8 && echo Y >/proc/fs/nfsd/v4_end_grace
+}
+
+# networks: $paths pairs of devices between the server and the namespace `client`, each a round trip of $delay ms long
+networks() {
+    local i half
+    half=$(awk -v ms="$delay" 'BEGIN { printf "%.4f", ms / 2 }')ms
+    ip netns add client && "${client[@]}" ip link set lo up || return
+    for ((i = 1; i <= paths; i++)); do
+        ip link add "s$i" type veth peer name "c$i" netns client && ip address add "10.9.$i.1/24" dev "s$i" && ip link set "s$i" up || return
+        "${client[@]}" ip address add "10.9.$i.2/24" dev "c$i" && "${client[@]}" ip link set "c$i" up || return
+        tc qdisc add dev "s$i" root netem delay "$half" limit 20000 || return
+        "${client[@]}" tc qdisc add dev "c$i" root netem delay "$half" limit 20000 || return
+    done
+}
+
+# attach: the kernel's mount, and the nfstab that says how the library finds the server
+attach() {
+    local i source=10.9.1.1:$export_dir options=vers=$nfs,proto=tcp,hard,nconnect=4
+    if [ "$nfs" = 3 ]; then options+=,nolock,mountproto=tcp,mountport=20048; else source=10.9.1.1:/; fi
+    "${client[@]}" mount -t nfs -o "$options" "$source" $mount_dir || return
+    {
+        echo "server: model"
+        for ((i = 1; i <= paths; i++)); do echo "path: 10.9.$i.1 local: 10.9.$i.2"; done
+        printf 'export: %s mount: %s\n' "${source#*:}" "$mount_dir"
+    } >/model/nfstab
+    export DIRECTNFS_NFSTAB=/model/nfstab DIRECTNFS_CONF=/model/conf DIRECTNFS_LOG=/tmp/log
+}
+
+# with CLIENT COMMAND...: a command on the client's host, by one of the two clients, `kernel` or `ours`. Only the command itself
+# has the library, not what starts it. as USER CLIENT COMMAND...: the same as somebody else.
+with() {
+    local who=$1 library=()
+    shift
+    [ "$who" = kernel ] || library=(LD_PRELOAD=/model/bin/libdirectnfs.so)
+    "${client[@]}" env "${library[@]}" "$@"
+}
+as() {
+    local user=$1 who=$2 library=()
+    shift 2
+    [ "$who" = kernel ] || library=(LD_PRELOAD=/model/bin/libdirectnfs.so)
+    "${client[@]}" setpriv --reuid="$user" --regid="$user" --init-groups env HOME=/tmp DIRECTNFS_LOG="/tmp/log.$user" "${library[@]}" "$@"
+}
+
+# settled: what clients do by themselves is over: written data is at the server, connections are quiet
+settled() {
+    sync
+    "${client[@]}" /model/bin/directnfs flush >/dev/null 2>&1
+    sleep 1
+}
+
+# cold [NAME...]: the client's kernel forgets what it knows of files. So does the library's cache, if it has one, of the files
+# NAME, or in it, at the server: they get other times, as by another host that wrote them.
+cold() {
+    settled
+    [ $# = 0 ] || find "$@" -type f -exec touch -m {} +
+    echo 3 >/proc/sys/vm/drop_caches
+}
+
+# have PROGRAM PACKAGE: is it in the image? If not, this phase is left out
+have() {
+    command -v "$1" >/dev/null && return
+    echo "left out: phase $phase: no $1 (package $2)"
+    return 1
+}
+
+# say CLIENT NAME FIGURE: a result
+say() { echo "figure $1 $2 ${3:-failed}"; }
+
+# asked: interrupts that came from outside the processor: answers to what the guest asked of the machine
+asked() { awk '$1 ~ /^[0-9]+:$/ && !/ timer/ { n += $2 } END { print n + 0 }' /proc/interrupts; }
+
+# undisturbed COMMAND...: runs it, and says if something answered from outside meanwhile
+undisturbed() {
+    local before status
+    sleep 0.1 # the last line that was printed is on its way
+    before=$(asked)
+    "$@"
+    status=$?
+    [ "$(asked)" = "$before" ] || echo "disturbed: phase $phase"
+    return $status
+}
+
+# profiled CLIENT NAME COMMAND...: with --perf, what the processor executed meanwhile is printed
+profiled() {
+    local name=$2.$1 status
+    shift 2
+    [ -n "$perf" ] || { undisturbed "$@"; return; }
+    { declare -f; declare -p | grep -vE '^declare -[a-z-]*r|BASH|FUNCNAME|DIRSTACK|PIPESTATUS|GROUPS'; } >/tmp/functions
+    perf record -q -a -e cpu-clock -F 5000 -o /tmp/perf -- bash -c '. /tmp/functions; "$@"' bash "$@"
+    status=$?
+    {
+        perf report -i /tmp/perf --no-children --sort comm --stdio
+        perf report -i /tmp/perf --no-children --sort comm,dso,sym --stdio | head -n 90
+    } 2>/dev/null | grep -vE '^(#|$)' | sed "s/^/profile $name /" >&4
+    return $status
+}
+
+plain() { undisturbed "${@:3}"; }
+
+# timed CLIENT NAME COMMAND...: the result NAME_s
+timed() {
+    local who=$1 name=$2 begun ended
+    shift 2
+    begun=${EPOCHREALTIME/./}
+    if ! profiled "$who" "$name" "$@" >/tmp/last 2>&1; then
+        say "$who" "${name}_s" failed
+        tail -n 5 /tmp/last
+        return 1
+    fi
+    ended=${EPOCHREALTIME/./}
+    grep -a '^disturbed' /tmp/last
+    say "$who" "${name}_s" "$(awk -v us=$((ended - begun)) 'BEGIN { printf "%.4f", us / 1e6 }')"
+}
+
+# executed: two numbers: instructions so far, but for the idle loop and the server's threads; nanoseconds since the start.
+# An instruction takes 1 ns, so the former are time in which the processor was not idle.
+executed() {
+    local server
+    server=$(cat $(ps -C nfsd -o pid= | sed 's,^ *\(.*\)$,/proc/\1/schedstat,') | awk '{ n += $1 } END { printf "%.0f", n }')
+    awk -v server="$server" '$1 == "now" && $2 == "at" { now = $3 } $1 ~ /^\.(idle|iowait)_sleeptime/ { idle += $3 }
+        END { printf "%.0f %.0f\n", now - idle - server, now }' /proc/timer_list
+}
+
+# per_operation CLIENT NAME FEW MANY COMMAND...: the result NAME_insn, instructions per operation. The command runs twice,
+# with FEW and with MANY operations in place of the word COUNT: the difference has no start and no end in it.
+per_operation() {
+    local who=$1 name=$2 few=$3 many=$4 what count before after figures=()
+    shift 4
+    for count in "$few" "$few" "$many"; do # the first one warms up
+        settled
+        before=$(executed)
+        if [ "$count" = "$many" ]; then what=profiled; else what=plain; fi
+        $what "$who" "$name" "${@/#COUNT/$count}" >/tmp/last 2>&1 || { say "$who" "${name}_insn" failed; tail -n 3 /tmp/last; return 1; }
+        after=$(executed)
+        grep -a '^disturbed' /tmp/last
+        figures=("${figures[1]-}" "$(awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); print y[1] - x[1] }')")
+    done
+    say "$who" "${name}_insn" "$(awk -v a="${figures[0]}" -v b="${figures[1]}" -v n=$((many - few)) 'BEGIN { printf "%.0f", (b - a) / n }')"
+}
+
+# served: has the library done the work of this phase? What it has done so far is in $served_before.
+served() {
+    "${client[@]}" /model/bin/directnfs stat stats --sum --json 2>/dev/null |
+        awk '$1 ~ /^"nfs_(read|write|getattr|lookup|access)":/ { n += $2 } END { print n + 0 }'
+}
