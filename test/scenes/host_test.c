@@ -136,10 +136,11 @@ static uint32_t check_tree(uint32_t index, uint32_t above, uint32_t before, uint
     if (!index)
         return 0;
     assert_true(record->state > LEDGER_RECORD_PRIVATE && record->above == above);
-    assert_true(record->span_from <= ledger_record_from(record));
-    assert_true(record->span_to >= ledger_record_to(record));
-    if (record->held_until != 0)
-        assert_true(record->span_from <= record->held_from && record->span_to >= record->held_to);
+    uint32_t from = ledger_record_from(record), to = ledger_record_to(record);
+    bool held = record->held_until != 0;
+    assert_int_equal(record->span_from,
+                     held && record->held_from < from ? record->held_from : from);
+    assert_int_equal(record->span_to, held && record->held_to > to ? record->held_to : to);
     assert_true(!before || ledger_span_start(ledger_record(before)) <= ledger_span_start(record));
     assert_true(!behind || ledger_span_start(ledger_record(behind)) >= ledger_span_start(record));
     uint64_t reach = record->base + record->span_to;
@@ -263,6 +264,8 @@ static uint64_t check_entry(const struct ledger_entry *entry)
         sum += ledger_record_to(ledger_record(r)) - ledger_record_from(ledger_record(r));
         assert_int_equal(ledger_record(r)->file_previous, previous);
         assert_true(ledger_record(r)->sequence >= sequence);
+        assert_true(ledger_record(r)->state != LEDGER_RECORD_REPLAY ||
+                    entry->flags & LEDGER_ENTRY_REPLAYED);
         sequence = ledger_record(r)->sequence;
         previous = r;
         count++;

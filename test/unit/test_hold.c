@@ -185,6 +185,22 @@ TEST(a_truncation_by_the_kernel_frees_the_data_and_not_the_range)
     check_invariants();
 }
 
+/* What is held is found though the record ends before it; check_invariants() looks at the tree. */
+TEST(a_record_that_is_cut_holds_what_it_had)
+{
+    struct ledger_file file, again;
+    attach(&file, 28);
+    write_unsettled(&file, 0, 10000, LEDGER_WRITE_UNSTABLE);
+    assert_true(ledger_file_truncated_by_kernel(NUMBER_KEY(28), 4000, &again));
+    check_invariants();
+    assert_int_equal(ledger_file_uncommitted(&file), 4000);
+    assert_true(blocked(&file, 9999, 1));
+    assert_false(blocked(&file, 10000, 1));
+    end_holds();
+    assert_false(blocked(&file, 9999, 1));
+    assert_int_equal(ledger_file_uncommitted(&file), 4000);
+}
+
 /* ---- replays ---- */
 
 TEST(a_truncation_by_the_kernel_is_undone_by_a_replay)

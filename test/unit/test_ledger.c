@@ -203,6 +203,9 @@ UNIT_TEST(another_verifier_demands_writing_again)
     assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 1);
     assert_int_equal(write.offset, 0);
     assert_int_equal(write.length, 1000);
+    struct iovec newer = {buffer, 10}; /* nothing but the replay is in its way */
+    assert_int_equal(ledger_write_try(&file, 995, &newer, 1, 10, true, &(struct ledger_write){0}),
+                     -EAGAIN);
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     assert_int_equal(ledger_replay_next(&file, &commit, true, &write),
                      0); /* not twice in one commit */

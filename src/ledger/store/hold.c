@@ -54,11 +54,13 @@ void ledger_record_hold(uint32_t index)
 }
 
 /* The write may have been executed at any time until now, after the server last told the size. */
-static void hold_ended(struct ledger_record *record)
+static void hold_ended(uint32_t index)
 {
+    struct ledger_record *record = ledger_record(index);
     struct ledger_entry *entry =
         &ledger_map.entries[atomic_load_explicit(&record->file, memory_order_relaxed)];
     ledger_record_hold_over(record);
+    ledger_span_fit(index);
     if (record->base + record->held_to > atomic_load(&entry->size))
         ledger_entry_forget_size(entry);
 }
@@ -82,7 +84,7 @@ void ledger_stripe_expire(uint32_t stripe)
                 continue;
             }
             if (record->held_until != 0)
-                hold_ended(record);
+                hold_ended(index);
             if (ledger_record_state(record) == LEDGER_RECORD_GHOST)
                 ledger_record_drop(&ledger_map.entries[ledger_record_file(record)], index,
                                    &garbage);
