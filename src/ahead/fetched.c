@@ -203,6 +203,9 @@ struct ahead_fetched *ahead_fetched_new(struct file_open *open)
         fetched = NULL;
     }
     pthread_mutex_lock(&all_lock);
+    /* Another thread may be able to start one: one in a handler may have interrupted malloc(). */
+    if (fetched && !atomic_load(&minder.started) && !sys_critical_in_handler())
+        atomic_store(&minder.started, sys_thread_start(mind, NULL, "reading ahead"));
     bool started = atomic_load(&minder.started);
     if (fetched && started) {
         fetched->open = open;
@@ -239,16 +242,6 @@ void ahead_allow(struct file_open *open, int flags)
         atomic_store(&open->ahead.ends[i], allowed ? FILE_AHEAD_NONE : FILE_AHEAD_OFF);
     for (unsigned i = 0; i < FILE_AHEAD_UNITS; i++)
         atomic_store(&open->ahead.units[i], 0);
-}
-
-void ahead_prepare(int flags)
-{
-    if (!allows(flags) || atomic_load_explicit(&minder.started, memory_order_relaxed))
-        return;
-    pthread_mutex_lock(&all_lock);
-    if (!atomic_load(&minder.started)) /* this thread may be unable to start one, and others not */
-        atomic_store(&minder.started, sys_thread_start(mind, NULL, "reading ahead"));
-    pthread_mutex_unlock(&all_lock);
 }
 
 /* Drops what has arrived, and has attendants take in what is on its way. True: something is. */
@@ -301,7 +294,7 @@ void ahead_fork_child(void)
 {
     pthread_mutex_init(&all_lock, NULL);
     all = NULL;
-    atomic_store(&minder.started, false); /* until the next open there is none */
+    atomic_store(&minder.started, false); /* until it is needed */
     atomic_store(&minder.awake, false);
     for (int fd = 0; fd < file_table_limit(); fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);

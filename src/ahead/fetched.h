@@ -59,9 +59,6 @@ void ahead_fetched_wake(void);
 void ahead_open(struct file_open *open, int flags);
 /* The open file has these flags from now on: may it be read ahead? */
 void ahead_allow(struct file_open *open, int flags);
-/* Before a file that was opened with these flags becomes managed: starts the thread that will be
- * needed. (Here, as a read may come in a handler of a signal that interrupted malloc().) */
-void ahead_prepare(int flags);
 /* Before this process leaves its registry, with one thread of the application: waits for what is on
  * its way, and forgets all. */
 void ahead_forget(void);

@@ -424,6 +424,8 @@ void async_fork_child(void)
     pthread_mutex_init(&lanes_lock, NULL);
     for (struct async_lane *lane = lanes; lane; lane = lane->next_lane)
         lane_clear(lane);
-    memset(attendants, 0, sizeof(attendants));
+    /* One more, as another thread may have been starting it. The rest was never used. */
+    unsigned used = attendant_count < ATTENDANTS ? attendant_count + 1 : ATTENDANTS;
+    memset(attendants, 0, used * sizeof(attendants[0]));
     attendant_count = 0;
 }

@@ -36,7 +36,6 @@ int fd_descriptor_enter(int fd, struct file_inode *inode, const struct rpc_auth 
     struct directnfs_file_stats *stats = stats_file(inode->path, inode->mount->stats_id,
                                                     attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
     stats_file_is(stats, inode->device, inode->inode);
-    ahead_prepare(flags);
     durable_behind_prepare(inode->mount, flags & O_ACCMODE, flags);
     pthread_mutex_lock(&file_lock);
     struct file_open *open = file_open_take();

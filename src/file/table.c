@@ -20,6 +20,7 @@ _Atomic(struct file_open *) file_table[FILE_TABLE_SIZE];
 pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct file_inode *inodes[INODE_BUCKETS]; /* under file_lock */
+static unsigned inode_count;                     /* of those in `inodes`; under file_lock */
 static struct file_open *free_opens;             /* under file_lock */
 static _Atomic int table_top = -1;               /* no managed descriptor has a higher number */
 
@@ -106,6 +107,7 @@ struct file_inode *file_inode_make(const struct file_inode *like, const char *pa
         struct file_inode **bucket = bucket_of(like->device, like->inode);
         made->next = *bucket;
         *bucket = made;
+        inode_count++;
     }
     pthread_mutex_unlock(&file_lock);
     if (known)
@@ -122,6 +124,7 @@ static void forget_locked(struct file_inode *inode)
     while (*at != inode)
         at = &(*at)->next;
     *at = inode->next;
+    inode_count--;
     inode->forgotten = true;
 }
 
@@ -187,7 +190,7 @@ static struct file_inode *next_of_all(struct file_inode *held, unsigned *bucket)
 {
     pthread_mutex_lock(&file_lock);
     struct file_inode *inode = held && !held->forgotten ? held->next : inodes[*bucket];
-    while (!inode && ++*bucket < INODE_BUCKETS)
+    while (!inode && inode_count > 0 && ++*bucket < INODE_BUCKETS)
         inode = inodes[*bucket];
     if (inode)
         inode->opens++;
@@ -389,7 +392,7 @@ static void inode_after_fork(struct file_inode *inode)
 void file_table_after_fork(void)
 {
     int top = atomic_load(&table_top);
-    for (unsigned i = 0; i < INODE_BUCKETS; i++) {
+    for (unsigned i = 0; i < INODE_BUCKETS && inode_count > 0; i++) {
         for (struct file_inode *inode = inodes[i]; inode; inode = inode->next)
             inode_after_fork(inode);
     }
@@ -410,7 +413,7 @@ void file_table_after_fork(void)
 
 void file_inodes_after_fork(void)
 {
-    for (unsigned i = 0; i < INODE_BUCKETS; i++) {
+    for (unsigned i = 0; i < INODE_BUCKETS && inode_count > 0; i++) {
         for (struct file_inode *inode = inodes[i], *next; inode; inode = next) {
             next = inode->next;
             if (inode->opens > 0 || owes_loss(inode))

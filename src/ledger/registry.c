@@ -289,7 +289,9 @@ static void take_over(const struct opening *opening)
 static int use_file(const struct opening *opening, int fd)
 {
     struct ledger_left left;
-    int result = ledger_left_examine(fd, &left);
+    int result = ledger_left_look(fd, &left);
+    if (result == 0 && !is_ours(opening, &left)) /* what it holds counts, too */
+        result = ledger_left_examine(fd, &left);
     if (result)
         return result;
     bool alone = !is_ours(opening, &left) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;

@@ -216,6 +216,8 @@ bool ledger_file_lost_by(struct ledger_file *file, struct ledger_seen *_Atomic *
     return news;
 }
 
+_Static_assert(LEDGER_STRIPES <= 64, "a bit for each in ledger_uncommitted_next()");
+
 static bool has_data(const struct ledger_entry *entry)
 {
     return atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) ||
@@ -252,13 +254,16 @@ bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,
                              struct ledger_file *file)
 {
     struct ledger_shared *shared = ledger_map.shared;
-    if (!shared)
+    uint64_t stripes = 0; /* a bit for each that has data: mostly few have, or none */
+    for (uint32_t i = 0; shared && i < LEDGER_STRIPES; i++)
+        stripes |= (uint64_t)(of_stripe(i) != 0) << i;
+    if (!stripes)
         return false;
     for (; *cursor < LEDGER_FILES; ++*cursor) {
         uint32_t stripe = ledger_stripe_of(*cursor);
-        if (!atomic_load_explicit(&shared->set_state[*cursor / LEDGER_SET_SIZE],
-                                  memory_order_acquire) ||
-            !of_stripe(stripe)) {
+        if (!(stripes >> stripe & 1) ||
+            !atomic_load_explicit(&shared->set_state[*cursor / LEDGER_SET_SIZE],
+                                  memory_order_acquire)) {
             *cursor |= LEDGER_SET_SIZE - 1; /* the set has no such file: the next one */
             continue;
         }

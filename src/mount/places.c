@@ -276,6 +276,7 @@ void mounts_load(void)
             log_set_level(mount_tunables.log_level);
         mount_auth_start();
         add_all(&info);
+        mount_watch_begin(&info);
     }
     conf_mountinfo_free(&info);
 }

@@ -61,10 +61,30 @@ static bool look(dev_t device)
     return arrived;
 }
 
+static uint32_t number_of(dev_t device)
+{
+    return (uint32_t)major(device) << 20 | (uint32_t)minor(device);
+}
+
+static _Atomic uint64_t *place_of(uint32_t number)
+{
+    return &strangers[(number * UINT32_C(0x9e3779b1)) >> 26];
+}
+
+void mount_watch_begin(const struct conf_mountinfo *info)
+{
+    uint32_t until = (uint32_t)(sys_now_ns() / TENTH_NS) + LEAST_TENTHS;
+    for (size_t i = 0; i < info->count; i++) {
+        uint32_t number = number_of(makedev(info->mounts[i].major, info->mounts[i].minor));
+        atomic_store_explicit(place_of(number), (uint64_t)number << 32 | until,
+                              memory_order_relaxed);
+    }
+}
+
 bool mount_watch_arrived(dev_t device)
 {
-    uint32_t number = (uint32_t)major(device) << 20 | (uint32_t)minor(device);
-    _Atomic uint64_t *stranger = &strangers[(number * UINT32_C(0x9e3779b1)) >> 26];
+    uint32_t number = number_of(device);
+    _Atomic uint64_t *stranger = place_of(number);
     uint64_t known = atomic_load_explicit(stranger, memory_order_relaxed), now = sys_now_ns();
     if (known >> 32 == number && (uint32_t)known > now / TENTH_NS)
         return false;

@@ -100,13 +100,17 @@ static bool ensure_backed(const void *slot, size_t size)
     return error == 0;
 }
 
-/* Gives memory to all that is used already. */
+/* Gives memory to all that is used already, and to what a process that asks a server uses soon:
+ * else the file is opened again for each. */
 static int back_used(int fd)
 {
     int error = back(fd, 0, offsetof(struct directnfs_stats, mounts));
     for (unsigned i = 0; !error && i < STATS_TABLES; i++) {
         const struct stats_table *table = &stats_tables[i];
         size_t used = stats_used(&memory.stats, table);
+        if (used == 0 &&
+            (i == STATS_MOUNTS || i == STATS_PATHS || i == STATS_CHANNELS || i == STATS_FILES))
+            used = table->slot;
         error = used ? back(fd, table->offset, table->offset + used) : 0;
     }
     return error;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
@@ -30,8 +31,9 @@ struct beginning {
 
 static void *run(void *allocated)
 {
+    /* Not by free(): that would make an arena for this thread, which needs none. */
     struct beginning beginning = *(struct beginning *)allocated;
-    free(allocated);
+    sys_free(allocated);
     atomic_fetch_add(&ours, 1);
     atomic_fetch_sub(&starting, 1);
     beginning.function(beginning.argument);
@@ -41,7 +43,7 @@ static void *run(void *allocated)
 
 static bool start(void *(*function)(void *argument), void *argument, const char *purpose)
 {
-    struct beginning *beginning = malloc(sizeof(*beginning));
+    struct beginning *beginning = sys_alloc(sizeof(*beginning));
     pthread_attr_t attributes;
     pthread_t thread;
     /* All signals but 32 and 33: with those the C library makes all threads change user and group
@@ -62,7 +64,7 @@ static bool start(void *(*function)(void *argument), void *argument, const char 
     if (error != 0) {
         if (beginning)
             atomic_fetch_sub(&starting, 1);
-        free(beginning);
+        sys_free(beginning);
         atomic_store(&retry_ns, sys_now_ns() + RETRY_NS);
         log_error("no thread for %s could be started: %s", purpose, strerrordesc_np(error));
     }

@@ -61,10 +61,15 @@ static enum ledger_left_what judge(const void *start, const struct ledger_left *
     return ledger_registry_fits(start, left->size) ? LEDGER_LEFT_USABLE : LEDGER_LEFT_DAMAGED;
 }
 
-int ledger_left_examine(int fd, struct ledger_left *left)
+/* The beginning of a registry, up to its first lock. */
+struct beginning {
+    _Alignas(struct ledger_shared) uint8_t bytes[offsetof(struct ledger_shared, process_lock)];
+};
+
+/* As ledger_left_examine(), but for the sums: `certain` says whether there are any. */
+static int look(int fd, struct beginning *beginning, struct ledger_left *left)
 {
-    _Alignas(struct ledger_shared) uint8_t start[offsetof(struct ledger_shared, process_lock)];
-    const struct ledger_head *head = (const struct ledger_head *)start;
+    const struct ledger_head *head = (const struct ledger_head *)beginning->bytes;
     struct stat status;
     *left = (struct ledger_left){.what = LEDGER_LEFT_STRANGE};
     if (run_boot_id() == 0)
@@ -73,16 +78,33 @@ int ledger_left_examine(int fd, struct ledger_left *left)
     if (error != 0)
         return error;
     left->size = (uint64_t)status.st_size;
-    int whole = read_at(fd, start, sizeof(start), 0);
+    int whole = read_at(fd, beginning->bytes, sizeof(beginning->bytes), 0);
     if (whole <= 0)
         return whole;
-    left->what = judge(start, left);
+    left->what = judge(beginning->bytes, left);
     if (left->what == LEDGER_LEFT_STRANGE)
         return 0;
     left->layout = head->layout;
     left->namespaces = head->layout >= LEDGER_HEAD_SINCE ? atomic_load(&head->namespaces) : 0;
     left->certain = true;
-    return add_up(fd, head, left);
+    return 0;
+}
+
+int ledger_left_look(int fd, struct ledger_left *left)
+{
+    struct beginning beginning;
+    int error = look(fd, &beginning, left);
+    left->certain = false;
+    return error;
+}
+
+int ledger_left_examine(int fd, struct ledger_left *left)
+{
+    struct beginning beginning;
+    int error = look(fd, &beginning, left);
+    return error == 0 && left->certain
+               ? add_up(fd, (const struct ledger_head *)beginning.bytes, left)
+               : error;
 }
 
 const char *ledger_left_text(const struct ledger_left *left, char text[LEDGER_LEFT_TEXT])
