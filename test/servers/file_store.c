@@ -86,6 +86,8 @@ struct file_server_node *file_server_of_call(unsigned procedure, const struct nf
     struct file_control *control = file_store.control;
     struct file_server_node *node = file_server_find(fh, status);
     uint32_t failure = atomic_load(&control->fail_status[procedure]);
+    if (node && node->directory && atomic_load(&control->spares_directories))
+        return node;
     if (file_server_take(&control->fail_count[procedure]) && failure != NFS3_OK)
         *status = failure;
     return node;

@@ -52,6 +52,7 @@ struct file_control {
     /* For the next `fail_count` calls. */
     _Atomic unsigned fail_count[NFS_PROC_COUNT];
     _Atomic uint32_t fail_status[NFS_PROC_COUNT];
+    _Atomic bool spares_directories; /* with that */
     /* After that many calls more (1: the next): executed, but the connection breaks. */
     _Atomic unsigned drop_after[NFS_PROC_COUNT];
     /* Likewise: executed, then power fails. */

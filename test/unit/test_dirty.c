@@ -1,6 +1,9 @@
 /* Dirty data: src/ledger/dirty.c. */
-#include <signal.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "dirty_scene.h"
 #include "ledger/outside.h"
@@ -514,36 +517,49 @@ UNIT_TEST(each_open_file_hears_of_a_loss_though_many_files_were_used_since)
     assert_false(ledger_file_lost_by(&file, &first));
 }
 
-/* ---- a write between the copies of two pieces ---- */
+/* A write between the copies of two pieces: the memory for the second is away until then. */
+struct away {
+    struct ledger_file file;
+    struct uffdio_zeropage zeros;
+    int faults;
+};
 
-static struct ledger_file written_meanwhile;
-static uint8_t *destination; /* two chunks, of which the second is not there yet */
-
-static void writes_and_makes_room(int number)
+static int writes_and_brings_it(void *argument)
 {
-    (void)number;
-    write_dirty(&written_meanwhile, 0, 2 * LEDGER_CHUNK, 'n');
-    must(mprotect(destination, 2 * LEDGER_CHUNK, PROT_READ | PROT_WRITE) == 0);
+    struct away *away = argument;
+    struct uffd_msg fault;
+    must(read(away->faults, &fault, sizeof(fault)) == sizeof(fault));
+    write_dirty(&away->file, 0, 2 * LEDGER_CHUNK, 'n');
+    must(ioctl(away->faults, UFFDIO_ZEROPAGE, &away->zeros) == 0);
+    return 0;
 }
 
 UNIT_TEST(what_is_read_is_not_half_of_a_write)
 {
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register area = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    struct away away = {.faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC)};
     size_t done;
-    struct sigaction before, action = {.sa_handler = writes_and_makes_room};
-    attach(&written_meanwhile, 542);
-    write_dirty(&written_meanwhile, 0, 2 * LEDGER_CHUNK, 'o');
-    destination =
+    if (away.faults < 0)
+        return; /* not permitted here */
+    uint8_t *memory =
         mmap(NULL, 2 * LEDGER_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(destination != MAP_FAILED);
-    assert_int_equal(mprotect(destination + LEDGER_CHUNK, LEDGER_CHUNK, PROT_NONE), 0);
-    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
-    assert_int_equal(ledger_dirty_read(&written_meanwhile, 0, 2 * LEDGER_CHUNK, destination, &done),
+    assert_true(memory != MAP_FAILED);
+    area.range = (struct uffdio_range){(uintptr_t)memory + LEDGER_CHUNK, LEDGER_CHUNK};
+    away.zeros.range = area.range;
+    assert_int_equal(ioctl(away.faults, UFFDIO_API, &api), 0);
+    assert_int_equal(ioctl(away.faults, UFFDIO_REGISTER, &area), 0);
+    attach(&away.file, 542);
+    write_dirty(&away.file, 0, 2 * LEDGER_CHUNK, 'o');
+    pid_t child = start_child(writes_and_brings_it, &away);
+    assert_int_equal(ledger_dirty_read(&away.file, 0, 2 * LEDGER_CHUNK, memory, &done),
                      LEDGER_DIRTY_ALL);
-    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
     for (unsigned i = 0; i < 2 * LEDGER_CHUNK; i++)
-        assert_int_equal(destination[i], 'n');
-    munmap(destination, 2 * LEDGER_CHUNK);
-    ledger_file_forget(&written_meanwhile, false);
+        assert_int_equal(memory[i], 'n');
+    assert_int_equal(end_child(child), 0);
+    munmap(memory, 2 * LEDGER_CHUNK);
+    close(away.faults);
+    ledger_file_forget(&away.file, false);
 }
 
 /* The late copy of the longer record would undo them. */

@@ -1,5 +1,6 @@
 /* Reading ahead: what others write meanwhile. */
 #include "ahead_scene.h"
+#include "ahead/fetched.h"
 #include "fd/life.h"
 
 static void writes_block_5(void)
@@ -141,6 +142,21 @@ AHEAD_TEST(what_was_fetched_grows_old)
     disk_make("f", SIZE, 2);
     usleep(1050000);
     expect_blocks(fd, 4, BLOCKS - 4, 2);
+}
+
+/* Though nobody has dropped it yet. */
+AHEAD_TEST(what_is_too_old_is_not_read_whoever_drops_it)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun(1);
+    disk_make("f", SIZE, 2);
+    struct file_open *open = engine_begin(fd);
+    pthread_mutex_lock(&open->ahead.lock);
+    for (unsigned i = 0; i < open->ahead.all->count; i++)
+        open->ahead.all->parts[i]->asked_ns = 1;
+    pthread_mutex_unlock(&open->ahead.lock);
+    engine_end(open);
+    expect_blocks(fd, 4, 4, 2);
 }
 
 /* The answer to a WRITE tells of it. */

@@ -1,5 +1,6 @@
 /* Asynchronous requests: many in flight, of several threads, with every trouble. */
 #include "async_scene.h"
+#include "rpc/transport.h"
 #include "rounds.h"
 
 /* ---- everything at once ---- */
@@ -294,6 +295,81 @@ SCENE_TEST(troubled_requests_of_a_lane_that_nobody_waits_for)
 {
     scene_configure("connections = 1;");
     scene_run(troubled_requests);
+}
+
+/* ---- a call that the server carries out once, and knows again ---- */
+
+static struct {
+    struct rpc_exact as;
+    unsigned set_aside, taken_up, left;
+} slot;
+
+static bool slot_enter(struct rpc_exact *exact, struct rpc_call *call)
+{
+    (void)exact;
+    call->exact_slot = 0;
+    return true;
+}
+
+static void slot_leave(struct rpc_exact *exact, struct rpc_call *call)
+{
+    (void)exact;
+    (void)call;
+    slot.left++;
+}
+
+static bool slot_set_aside(struct rpc_exact *exact)
+{
+    (void)exact;
+    slot.set_aside++;
+    return true;
+}
+
+static void slot_take_up(struct rpc_exact *exact)
+{
+    (void)exact;
+    slot.taken_up++;
+}
+
+static void *release_two(void *unused)
+{
+    server_wait_held(2);
+    server_release();
+    return unused;
+}
+
+/* As by NFSv4.1, when the path fails over which it was sent. Another call would be carried out as
+ * well, and nobody would wait for the older one. */
+ENGINE_TEST(a_write_whose_path_failed_is_sent_again_as_the_same_call)
+{
+    pthread_t thread;
+    int fd = lane_open(DISK);
+    struct rpc_call *call = &jobs[0].request.call;
+    slot.as = (struct rpc_exact){slot_enter, slot_leave, slot_set_aside, slot_take_up};
+    server_hold(NFS_PROC_WRITE);
+    job_write(&jobs[0], fd, BLOCK, 0, 2);
+    submit(0, 1);
+    server_wait_held(1);
+    uint32_t xid = call->xid;
+    struct rpc_transport *transport = call->channel->transport;
+    sys_critical_enter();
+    pthread_mutex_lock(&transport->lock);
+    call->exact = &slot.as;
+    call->exact_slot = 0;
+    rpc_call_fail(transport, call, -ENETDOWN);
+    rpc_call_finished(transport);
+    pthread_mutex_unlock(&transport->lock);
+    sys_critical_leave();
+    CHECK_EQUAL(slot.set_aside, 1);
+    CHECK_EQUAL(pthread_create(&thread, NULL, release_two, NULL), 0);
+    wait_for_job(&jobs[0]);
+    pthread_join(thread, NULL);
+    CHECK_EQUAL(jobs[0].result, BLOCK);
+    CHECK_EQUAL(call->xid, xid);
+    CHECK_EQUAL(slot.taken_up, 1);
+    CHECK_EQUAL(slot.left, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 2);
 }
 
 int main(void)

@@ -417,6 +417,33 @@ SCENE_TEST(and_of_what_arrived_all_the_same_nothing)
     expect_nothing_aside();
 }
 
+/* The new agent is there, and does not know yet whether the stray may be sent. */
+static void writes_into_it(void)
+{
+    uint8_t data[100] = {0};
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    step_wait(1);
+    struct file_open *open = engine_begin(fd);
+    engine_is_cared_for(open);
+    engine_end(open);
+    CHECK_EQUAL(engine_write(fd, data, sizeof(data), 2 * BLOCK), -EIO);
+    server_fail(NFS_PROC_GETATTR, 0, NFS3ERR_IO);
+}
+
+/* Else the rest of the stray would be sent with it, as what a living process wrote. */
+SCENE_TEST(nothing_is_left_behind_in_a_stray_that_may_not_be_sent)
+{
+    pid_t writer = start_before(writes_into_it);
+    change_file(2);
+    atomic_store(&scene.control->spares_directories, true);
+    server_fail(NFS_PROC_GETATTR, 1000000, NFS3ERR_IO);
+    scene_start_agent();
+    step_done(1);
+    scene_wait(writer);
+    expect_block_2(9);
+}
+
 /* It has been in contact with the mount for long. */
 static void opens_later(void)
 {

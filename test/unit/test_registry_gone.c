@@ -1,6 +1,7 @@
 /* A registry that is removed while processes use it: they see it, and who makes a new one gives
  * them time for that. src/ledger/registry.c, src/run/directory.c. */
 #include "ledger_test.h"
+#include "ledger/world.h"
 #include "run/directory.h"
 
 #include <signal.h>
@@ -35,14 +36,17 @@ static bool becomes_gone(void)
 static int child_uses(void *unused)
 {
     (void)unused;
+    struct ledger_file file;
     must(ledger_registry_open(UNCOMMITTED_MAX, 0) == 0);
+    attach(&file, 1);
+    must(!ledger_world_is_kernel(&file));
     for (int i = 0; i < 50; i++) {
         must(!ledger_registry_is_gone());
         sys_nanosleep_ms(1);
     }
     tell(pipes[1]);
     await(pipes[0]);
-    return becomes_gone() ? 0 : 1;
+    return becomes_gone() && ledger_world_is_kernel(&file) ? 0 : 1; /* others have it now */
 }
 
 static pid_t start(void)
