@@ -82,8 +82,12 @@ have() {
     return 1
 }
 
-# say CLIENT NAME FIGURE: a result
-say() { echo "figure $1 $2 ${3:-failed}"; }
+# say CLIENT NAME FIGURE: a result; without a figure, or `failed`, it failed
+failed=
+say() {
+    [ "${3:-failed}" != failed ] || failed=1
+    echo "figure $1 $2 ${3:-failed}"
+}
 
 # asked: interrupts that came from outside the processor: answers to what the guest asked of the machine
 asked() { awk '$1 ~ /^[0-9]+:$/ && !/ timer/ { n += $2 } END { print n + 0 }' /proc/interrupts; }

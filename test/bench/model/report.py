@@ -66,6 +66,8 @@ def print_table(figures):
             line += " floor %s" % shown(of["floor"])
             if of.get("ours"):
                 line += " of floor %.2f" % (of["ours"] / of["floor"])
+        if name.startswith("start_") and of.get("ours") and of.get("kernel"):
+            line += " added %s" % shown(of["ours"] - of["kernel"])
         print(line)
 
 
