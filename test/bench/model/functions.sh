@@ -92,13 +92,15 @@ say() {
 # asked: interrupts that came from outside the processor: answers to what the guest asked of the machine
 asked() { awk '$1 ~ /^[0-9]+:$/ && !/ timer/ { n += $2 } END { print n + 0 }' /proc/interrupts; }
 
-# undisturbed COMMAND...: runs it, and says if something answered from outside meanwhile
+# undisturbed COMMAND...: runs it, and says if something answered from outside meanwhile. It took $took microseconds.
 undisturbed() {
     local before status
     sleep 0.1 # the last line that was printed is on its way
     before=$(asked)
+    took=${EPOCHREALTIME/./}
     "$@"
     status=$?
+    took=$((${EPOCHREALTIME/./} - took))
     [ "$(asked)" = "$before" ] || echo "disturbed: phase $phase"
     return $status
 }
@@ -122,17 +124,16 @@ plain() { undisturbed "${@:3}"; }
 
 # timed CLIENT NAME COMMAND...: the result NAME_s
 timed() {
-    local who=$1 name=$2 begun ended
+    local who=$1 name=$2
     shift 2
-    begun=${EPOCHREALTIME/./}
+    took=0
     if ! profiled "$who" "$name" "$@" >/tmp/last 2>&1; then
         say "$who" "${name}_s" failed
         tail -n 5 /tmp/last
         return 1
     fi
-    ended=${EPOCHREALTIME/./}
     grep -a '^disturbed' /tmp/last
-    say "$who" "${name}_s" "$(awk -v us=$((ended - begun)) 'BEGIN { printf "%.4f", us / 1e6 }')"
+    say "$who" "${name}_s" "$(awk -v us="$took" 'BEGIN { printf "%.4f", us / 1e6 }')"
 }
 
 # executed: two numbers: instructions so far, but for the idle loop and the server's threads; nanoseconds since the start.
