@@ -157,6 +157,14 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
                              CONF_QUOTED(mount->mount_point), CONF_QUOTED(option));
         return 0;
     }
+    if (conf_mount_option(mount->super_options, "xprtsec", option, sizeof(option)) &&
+        strcmp(option, "none") != 0) {
+        conf_diagnostics_add(d, CONF_NOTICE, at,
+                             "found mount %s with xprtsec=%s (TLS), which is not supported yet; it "
+                             "is left to the kernel",
+                             CONF_QUOTED(mount->mount_point), option);
+        return 0;
+    }
     const char *directory = split_source(mount->source, name);
     if (directory == NULL || *directory != '/' || strlen(directory) > CONF_EXPORT_LENGTH_MAX ||
         !conf_mount_option(mount->super_options, "addr", option, sizeof(option)) ||

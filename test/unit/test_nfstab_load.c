@@ -290,14 +290,18 @@ UNIT_TEST(mounts_that_cannot_be_served_give_a_notice)
                 "30 1 0:30 / /a rw - nfs f:/a rw,vers=3,sec=krb5p,addr=10.0.0.1\n"
                 "31 1 0:31 / /b rw - nfs f:/b rw,vers=3\n"
                 "32 1 0:32 / /c rw - nfs nothing rw,vers=3,addr=10.0.0.1\n"
-                "33 1 0:33 / /d rw - nfs f:/d rw,vers=3,addr=10.0.0\n",
+                "33 1 0:33 / /d rw - nfs f:/d rw,vers=3,addr=10.0.0\n"
+                "34 1 0:34 / /e rw - nfs f:/e rw,vers=3,sec=sys,xprtsec=tls,addr=10.0.0.1\n"
+                "35 1 0:35 / /f rw - nfs4 f:/f rw,vers=4.2,sec=sys,xprtsec=mtls,addr=10.0.0.1\n",
                 &d);
     assert_int_equal(tab.server_count, 0);
     assert_int_equal(d.errors, 0);
-    assert_int_equal(d.notices, 4);
-    for (unsigned i = 0; i < 4; i++)
+    assert_int_equal(d.notices, 6);
+    for (unsigned i = 0; i < 6; i++)
         assert_int_equal(d.list[i].at.line, i + 1);
     assert_non_null(strstr(d.list[0].text, "'krb5p', which is not supported yet"));
+    assert_non_null(strstr(d.list[4].text, "xprtsec=tls (TLS), which is not supported yet"));
+    assert_non_null(strstr(d.list[5].text, "xprtsec=mtls (TLS), which is not supported yet"));
     conf_diagnostics_free(&d);
     conf_nfstab_free(&tab);
 }
