@@ -146,8 +146,9 @@ static int look_after_all(struct mount_sender *sender)
         uint64_t due_ns = atomic_load(&inode->behind_due_ns);
         bool whole = atomic_exchange(&inode->behind_whole, false);
         if (due_ns > now_ns) {
-            if (whole) /* else a look would be at all that is dirty, and find nothing */
-                (void)look_after(inode, durable_longest_write(inode->mount));
+            /* Else a look would be at all that is dirty, and find nothing. */
+            if (whole && look_after(inode, durable_longest_write(inode->mount)) != 0)
+                atomic_store(&inode->behind_whole, true);
             put(inode, true);
             next_ns = due_ns < next_ns ? due_ns : next_ns;
             continue;
@@ -200,8 +201,8 @@ static void kick(struct mount_sender *sender)
 /* Wakes the thread, if need be, after a file of its server was listed. */
 static void wake(struct mount_sender *sender, bool hurry)
 {
-    bool first = hurry && !atomic_load_explicit(&sender->hurry, memory_order_relaxed) &&
-                 !atomic_exchange(&sender->hurry, true);
+    /* After what the sender is to see was stored: it clears `hurry` before it looks. */
+    bool first = hurry && !atomic_load(&sender->hurry) && !atomic_exchange(&sender->hurry, true);
     if (first || atomic_load(&sender->sleeps)) {
         kick(sender);
         ledger_agent_stir();
@@ -305,7 +306,7 @@ int durable_behind_write(struct file_open *open, const struct durable_piece *pie
         atomic_store_explicit(&open->left, true, memory_order_relaxed);
     enlist(inode, DELAY_MS);
     if (dirty > most / 2)
-        atomic_store_explicit(&inode->behind_due_ns, 0, memory_order_relaxed);
+        atomic_store(&inode->behind_due_ns, 0);
     bool whole = ends_run(inode, offset, piece->length);
     if (whole)
         atomic_store(&inode->behind_whole, true);

@@ -37,9 +37,10 @@
 #include "sys/sys.h"
 
 enum {
-    OTHERS_MS = 100,  /* for calls of processes that cannot be asked */
-    DIRTY_MS = 10000, /* for others to send what this process cannot; */
-    UNKNOWN_MS = 2000 /* while it cannot see whether there is any: mostly it is sent by then */
+    OTHERS_MS = 100,   /* for calls of processes that cannot be asked */
+    DIRTY_MS = 10000,  /* for others to send what this process cannot; */
+    UNKNOWN_MS = 2000, /* while it cannot see whether there is any: mostly it is sent by then, */
+    UNKNOWN_S = 30 /* and once in so long: each open of a process without descriptors comes here */
 };
 
 unsigned fd_world_abroad_ms = 3000, fd_world_unasked_ms = 5000;
@@ -96,7 +97,14 @@ static bool has_no_name(const struct file_inode *inode)
 
 void fd_world_await_others(dev_t device, ino_t number, const char *path)
 {
+    static _Atomic uint64_t unknown_since_ns; /* 0: never */
     enum ledger_outside found = ledger_outside_look(device, number);
+    uint64_t now_ns = sys_now_ns(), since_ns = atomic_load(&unknown_since_ns);
+    if (found == LEDGER_OUTSIDE_UNKNOWN) {
+        if (since_ns != 0 && now_ns - since_ns < UNKNOWN_S * UINT64_C(1000000000))
+            return;
+        atomic_store(&unknown_since_ns, now_ns);
+    }
     for (int i = 0; found != LEDGER_OUTSIDE_CLEAN; i += 10) {
         if (i >= (found == LEDGER_OUTSIDE_DIRTY ? DIRTY_MS : UNKNOWN_MS))
             break;

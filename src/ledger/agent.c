@@ -120,8 +120,10 @@ int ledger_agent_ask(uint64_t key, uint64_t device)
         return -ENOSPC;
     int place = place_of(key, device);
     _Atomic uint32_t *watched = &ledger_map.shared->processes[slot].watched;
-    if (number == 0 || atomic_load(watched) != number)
-        atomic_store(watched, LEDGER_WATCH_ASKED | number);
+    uint32_t known = atomic_load(watched);
+    while ((number == 0 || known != number) && /* the agent may answer another thread meanwhile */
+           !atomic_compare_exchange_weak(watched, &known, LEDGER_WATCH_ASKED | number))
+        ;
     ring();
     return place;
 }

@@ -72,7 +72,10 @@ static int find_place(struct mount *mount, const struct conf_mountinfo *info)
     int result = mount_learn_path(mount, fd), nfs = -ENOENT;
     if (result == 0)
         result = sys_fstat(fd, &status);
-    if (result == 0 && (nfs = reach_kernel_mount_in(info, status.st_dev, &mount->kernel)) < 0) {
+    if (result == 0 && (nfs = reach_kernel_mount_in(info, status.st_dev, &mount->kernel)) < 0)
+        /* Opening its directory may have mounted it, as autofs(5) does. */
+        nfs = reach_kernel_mount_of(status.st_dev, &mount->kernel);
+    if (result == 0 && nfs < 0) {
         result = (int)sys_call2(SYS_fstatfs, fd, &fs);
         nfs = result == 0 && fs.f_type == NFS_MAGIC;
     }
@@ -269,6 +272,7 @@ void mounts_load(void)
 {
     struct conf_mountinfo info;
     enum log_level level;
+    uint64_t asked_ns = sys_now_ns();
     bool known = conf_mountinfo_load(&info, "/proc/self/mountinfo") == 0;
     if (load_configuration(known ? &info : NULL) == 0) {
         const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
@@ -276,7 +280,7 @@ void mounts_load(void)
             log_set_level(mount_tunables.log_level);
         mount_auth_start();
         add_all(&info);
-        mount_watch_begin(&info);
+        mount_watch_begin(&info, asked_ns);
     }
     conf_mountinfo_free(&info);
 }

@@ -71,11 +71,13 @@ static _Atomic uint64_t *place_of(uint32_t number)
     return &strangers[(number * UINT32_C(0x9e3779b1)) >> 26];
 }
 
-void mount_watch_begin(const struct conf_mountinfo *info)
+void mount_watch_begin(const struct conf_mountinfo *info, uint64_t asked_ns)
 {
-    uint32_t until = (uint32_t)(sys_now_ns() / TENTH_NS) + LEAST_TENTHS;
+    uint32_t until = (uint32_t)(asked_ns / TENTH_NS) + LEAST_TENTHS;
     for (size_t i = 0; i < info->count; i++) {
         uint32_t number = number_of(makedev(info->mounts[i].major, info->mounts[i].minor));
+        if (conf_mount_nfs(&info->mounts[i]) != CONF_NFS_NONE)
+            continue;
         atomic_store_explicit(place_of(number), (uint64_t)number << 32 | until,
                               memory_order_relaxed);
     }
