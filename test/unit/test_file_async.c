@@ -2,8 +2,6 @@
 #include <pthread.h>
 
 #include "async_scene.h"
-#include "file/table.h"
-#include "ledger/strays.h"
 
 ENGINE_TEST(a_read_and_a_write)
 {
@@ -572,31 +570,6 @@ ENGINE_TEST(an_fsync_gives_up_on_a_write_once)
     CHECK_EQUAL(rewritten(), again);
     server_release();
     wait_for_job(&jobs[0]);
-}
-
-static void has_a_child_that_sends_and_dies(void)
-{
-    disk_make("f", DISK, 0);
-    int fd = engine_adopt("f", O_RDWR);
-    struct ledger_file *file = &file_get(fd)->inode->entry;
-    pid_t child = engine_fork();
-    if (child == 0) {
-        CHECK((lane = async_lane_new()) != NULL);
-        job_write(&jobs[0], fd, BLOCK, 0, 1);
-        submit(0, 1);
-        wait_for_job(&jobs[0]);
-        kill(getpid(), SIGKILL);
-    }
-    CHECK_EQUAL(waitpid(child, NULL, 0), child);
-    ledger_process_sweep(0);
-    CHECK_EQUAL(ledger_file_uncommitted(file), BLOCK);
-    CHECK(!ledger_file_has_sent_strays(file));
-}
-
-SCENE_TEST(what_a_process_sent_and_did_not_live_to_be_watched_is_the_agents)
-{
-    scene_configure("write_behind_max = 16777216;");
-    scene_run(has_a_child_that_sends_and_dies);
 }
 
 int main(void)
