@@ -257,6 +257,7 @@ static void learn(struct ledger_file *entry, const struct mount_proof *proof, ui
     struct ledger_attributes unused;
     uint64_t epoch = ledger_file_asking(entry), verified_ns;
     ledger_file_refresh(entry);
+    ledger_cache_opened(entry, asked_ns);
     if (!proof->current)
         return;
     bool known = ledger_file_attributes(entry, &unused, &verified_ns);

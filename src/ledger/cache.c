@@ -9,6 +9,11 @@
 
 enum { SEEN_LATELY_NS = 100000000, UNIT = 1 << LEDGER_UNIT_SHIFT };
 
+/* A write is assumed to find what the server told so long before it was sent; ... */
+#define ASSUMED_AFTER_NS UINT64_C(1000000000)
+/* ... and what was kept is given out so long on that assumption. */
+enum { ASSUMED_FOR_S = 30 };
+
 static uint64_t wanted_bytes;
 
 void ledger_cache_set(uint64_t bytes)
@@ -352,15 +357,31 @@ void ledger_cache_watch(struct ledger_entry *entry)
         return;
     bool known = flags & LEDGER_ENTRY_KNOWN;
     ledger_cache_drop(entry);
-    entry->frames_mtime = known ? atomic_load(&entry->mtime) : 0;
     entry->frames_ctime = known ? atomic_load(&entry->ctime) : 0;
     entry->frames_doubt = 0;
     atomic_store(&entry->frames_seen_ns, 0);
+    entry->frames_told = sys_now_ns(); /* nothing is kept yet: see ledger_cache_drop() */
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_CACHED);
+}
+
+/* `frames_told` while the file was opened at the time below, and nothing was told since. */
+#define OPENED (UINT64_C(1) << 63)
+
+/* The server told, in answer to a question of this time, what is known or explained. */
+static void told(struct ledger_entry *entry, uint64_t asked_ns)
+{
+    if ((entry->frames_told & ~OPENED) <= asked_ns)
+        entry->frames_told = asked_ns;
+}
+
+static uint32_t in_seconds(uint64_t ns)
+{
+    return (uint32_t)(ns / 1000000000) + 1; /* not 0 */
 }
 
 static void see(struct ledger_entry *entry, uint64_t asked_ns)
 {
+    told(entry, asked_ns);
     if (atomic_load(&entry->frames_seen_ns) < asked_ns)
         atomic_store(&entry->frames_seen_ns, asked_ns);
 }
@@ -379,33 +400,48 @@ static void doubt(struct ledger_entry *entry, int64_t ctime)
         entry->frames_doubt = entry->frames_doubt == 0 ? ctime : INT64_MAX;
 }
 
-void ledger_cache_wrote(struct ledger_entry *entry, const struct ledger_attributes *now,
-                        int64_t before_ctime)
+/* The answer to a write does not tell what the write found. May that be taken for what is known? */
+static bool may_assume(struct ledger_entry *entry, uint64_t sent_ns)
 {
-    int64_t mtime = ledger_nanoseconds(&now->mtime), ctime = ledger_nanoseconds(&now->ctime);
+    if (entry->frames_told & OPENED || sent_ns > entry->frames_told + ASSUMED_AFTER_NS)
+        return false;
+    if (entry->frames_assumed == 0)
+        entry->frames_assumed = in_seconds(sent_ns);
+    return true;
+}
+
+void ledger_cache_wrote(struct ledger_entry *entry, const struct ledger_attributes *now,
+                        int64_t before_ctime, uint64_t sent_ns)
+{
+    int64_t ctime = ledger_nanoseconds(&now->ctime);
     int64_t before = before_ctime != 0 ? before_ctime : INT64_MAX;
     if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_CACHED))
         return;
     bool doubtful = entry->frames_doubt != 0;
-    bool explained = before <= (doubtful ? entry->frames_since : entry->frames_ctime);
+    bool explained = before_ctime != 0
+                         ? before <= (doubtful ? entry->frames_since : entry->frames_ctime)
+                         : may_assume(entry, sent_ns);
+    if (explained)
+        told(entry, sent_ns);
     if (doubtful && ctime == entry->frames_doubt) /* this write made the time in doubt */
         entry->frames_doubt = explained ? 0 : before;
     else if (!explained)
         doubt(entry, before);
     else if (doubtful && ctime > entry->frames_since)
         entry->frames_since = ctime;
-    if (ctime >= entry->frames_ctime) {
+    if (ctime >= entry->frames_ctime)
         entry->frames_ctime = ctime;
-        entry->frames_mtime = mtime;
-    }
 }
 
 void ledger_cache_times(struct ledger_entry *entry, const struct ledger_attributes *now,
                         uint64_t asked_ns, bool same)
 {
-    int64_t mtime = ledger_nanoseconds(&now->mtime), ctime = ledger_nanoseconds(&now->ctime);
-    bool known = ctime == entry->frames_ctime && mtime == entry->frames_mtime;
+    int64_t ctime = ledger_nanoseconds(&now->ctime);
+    bool known = ctime == entry->frames_ctime;
     if (known && entry->frames_doubt == 0) {
+        if (entry->frames_assumed != 0 &&
+            in_seconds(asked_ns) - entry->frames_assumed > ASSUMED_FOR_S)
+            ledger_cache_drop(entry);
         see(entry, asked_ns);
         return;
     }
@@ -417,7 +453,6 @@ void ledger_cache_times(struct ledger_entry *entry, const struct ledger_attribut
     if (!sys_test_unsafe(SYS_TEST_TIMES))
         ledger_cache_drop(entry);
     entry->frames_ctime = ctime;
-    entry->frames_mtime = mtime;
     entry->frames_doubt = 0;
     see(entry, asked_ns);
 }
@@ -446,5 +481,22 @@ void ledger_cache_forget(struct ledger_file *file)
     if (!entry)
         return;
     ledger_cache_drop(entry);
+    told(entry, sys_now_ns());
+    ledger_entry_unlock(file);
+}
+
+void ledger_cache_opened(struct ledger_file *file, uint64_t asked_ns)
+{
+    if (!cached_entry(file))
+        return;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return;
+    if (entry->frames_assumed != 0 && !sys_test_unsafe(SYS_TEST_TIMES)) {
+        ledger_cache_drop(entry);
+        told(entry, sys_now_ns());
+    }
+    if ((entry->frames_told & ~OPENED) < asked_ns)
+        entry->frames_told = asked_ns | OPENED;
     ledger_entry_unlock(file);
 }

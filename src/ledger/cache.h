@@ -9,6 +9,12 @@
  * frame may be given out if the server was asked for the times lately, and since the file was
  * opened, and told nothing new. A lock of the file drops all of it, too: the times cannot tell
  * apart two changes within one tick of the server's clock.
+ *
+ * Some answers to a write do not tell which time the write found: those of Linux's server, and all
+ * of NFSv4.1. Then it is assumed to have found the last known one, if the server told that less
+ * than a second before. So a change by another host in that second is not noticed at once. It is
+ * seen by a process that opens or locks the file afterwards, as then all that an assumption covers
+ * is dropped. Others see it half a minute after the first such write.
  */
 #ifndef LEDGER_CACHE_H
 #define LEDGER_CACHE_H
@@ -61,21 +67,26 @@ void ledger_cache_told(struct ledger_file *file, uint64_t epoch,
                        const struct ledger_attributes *now, uint64_t asked_ns);
 /* Drops all of the file: what was read or written until now is not given out any more. */
 void ledger_cache_forget(struct ledger_file *file);
+/* The file was opened. What others changed before `asked_ns` must be seen. */
+void ledger_cache_opened(struct ledger_file *file, uint64_t asked_ns);
 
 /* ---- under the stripe's lock ---- */
 
 /* From now on the times of the file are watched. */
 void ledger_cache_watch(struct ledger_entry *entry);
+/* What is kept later is what the file has then. So no earlier change by others needs to be seen. */
 static inline void ledger_cache_drop(struct ledger_entry *entry)
 {
     atomic_store(&entry->frames, ++ledger_entry_stripe(entry)->births);
+    entry->frames_assumed = 0;
 }
 /* A process writes [start, end): drops the frames there. */
 void ledger_cache_broken(const struct ledger_entry *entry, uint64_t start, uint64_t end);
-/* The server told the times `now` that a write of this host made, and the change time before that
- * write (0: not known). If no write of this host made that earlier time, another host did. */
+/* The server told the times `now` that a write of this host made, which was sent at `sent_ns`, and
+ * the change time before that write (0: not told). If no write of this host made that earlier time,
+ * another host did. */
 void ledger_cache_wrote(struct ledger_entry *entry, const struct ledger_attributes *now,
-                        int64_t before_ctime);
+                        int64_t before_ctime, uint64_t sent_ns);
 /* The server told the times of the file. `same`: no write of this host began or ended since it was
  * asked. */
 void ledger_cache_times(struct ledger_entry *entry, const struct ledger_attributes *now,

@@ -36,7 +36,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 18,
+    LEDGER_REGISTRY_LAYOUT = 19,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* COMMITs under way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -237,11 +237,13 @@ struct ledger_entry {
     _Atomic uint32_t user;       /* the user of the last write behind: see users.h */
 
     /* ---- while it is CACHED: see cache.c ---- */
+    uint32_t frames_assumed; /* when a write was first taken for the next one; 0: none was */
     _Atomic uint64_t frames; /* drawn from the stripe's births: older frames are of no use */
-    _Atomic uint64_t frames_seen_ns;    /* when the server last had what they have */
-    int64_t frames_mtime, frames_ctime; /* the times of the file that the frames belong to ... */
-    int64_t frames_doubt;               /* ... and a later one that no answer explains; or 0 */
-    int64_t frames_since;               /* in doubt: all up to this time is explained */
+    _Atomic uint64_t frames_seen_ns; /* when the server last had what they have */
+    uint64_t frames_told; /* when the server last told a time that is explained: see cache.c */
+    int64_t frames_ctime; /* the time of change of the file that the frames belong to ... */
+    int64_t frames_doubt; /* ... and a later one that no answer explains; or 0 */
+    int64_t frames_since; /* in doubt: all up to this time is explained */
 } __attribute__((aligned(512)));
 _Static_assert(sizeof(struct ledger_entry) * LEDGER_SET_SIZE == 4096, "a set is a page");
 
