@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ahead/cache.h"
 #include "ahead/fetched.h"
 #include "file/attributes.h"
 #include "file/table.h"
@@ -280,8 +281,7 @@ static ssize_t give_part(struct reading *reading, struct ahead_part *part, size_
     }
     struct iovec data = {(uint8_t *)part->vector.iov_base + from, have};
     int result = file_give(reading->vectors, done, data.iov_base, have);
-    if (mount_tunables.read_cache_max > 0)
-        ledger_cache_keep(&inode->entry, stamp, at, &data, have);
+    ahead_cache_keep(reading->open, stamp, at, &data, !part->around);
     return result != 0 ? result : (ssize_t)have;
 }
 

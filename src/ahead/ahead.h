@@ -53,6 +53,12 @@ static inline bool ahead_wants(struct file_open *open, uint64_t offset)
     return atomic_load_explicit(&open->ahead.fetched, memory_order_relaxed) > 0 ||
            ahead_follows(open, offset) || ahead_is_near(open, offset);
 }
+/* Does it go on with what was read ahead? */
+static inline bool ahead_streams(const struct file_open *open, uint64_t offset)
+{
+    return atomic_load_explicit(&open->ahead.fetched, memory_order_relaxed) > 0 &&
+           ahead_follows(open, offset);
+}
 /* Notes a read of [offset, end), so that the next one is known to follow it, or to be near. */
 static inline void ahead_note(struct file_open *open, uint64_t offset, uint64_t end)
 {

@@ -17,7 +17,9 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
         stats_file_read(open->stats, 0, 0);
         return 0;
     }
-    ssize_t cached = ahead_cache_read(open, vectors, count, length, offset);
+    ssize_t cached = ahead_streams(open, offset)
+                         ? -EAGAIN
+                         : ahead_cache_read(open, vectors, count, length, offset);
     if (cached != -EAGAIN)
         return cached;
     if (ahead_wants(open, offset) && count <= RPC_VECTORS_MAX)

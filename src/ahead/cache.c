@@ -8,11 +8,12 @@
 #include "stats/count.h"
 #include "sys/alloc.h"
 
-enum { LENGTH_MAX = 256 << 10 }; /* of a read: for a longer one a round trip is little */
+enum { FILE_MAX = 256 << 10 }; /* of a file of which is kept what is read in sequence */
 
 static bool is_on(const struct file_open *open, size_t length)
 {
-    return mount_tunables.read_cache_max > 0 && length <= LENGTH_MAX && file_is_buffered(open);
+    return mount_tunables.read_cache_max > 0 && length <= LEDGER_CACHE_PIECE &&
+           file_is_buffered(open);
 }
 
 /* How many bytes of [offset, offset + length) are a whole answer, if `had` bytes are there. 0: they
@@ -70,6 +71,14 @@ ssize_t ahead_cache_read(struct file_open *open, const struct iovec *vectors, in
         ahead_note(open, offset, offset + (uint64_t)result);
     }
     return result;
+}
+
+void ahead_cache_keep(struct file_open *open, const struct ledger_stamp *stamp, uint64_t offset,
+                      const struct iovec *data, bool streamed)
+{
+    if (mount_tunables.read_cache_max > 0 &&
+        (!streamed || ledger_file_least_size(&open->inode->entry) <= FILE_MAX))
+        ledger_cache_keep(&open->inode->entry, stamp, offset, data, data->iov_len);
 }
 
 /* The server's bytes come into memory that nobody else writes: the program could change its own

@@ -20,7 +20,8 @@
 
 enum {
     SOME_BYTES = 64 << 20, /* durable_flush_some() sends about so much */
-    OTHERS_MS = 5000       /* wait so long for others to send what this process cannot */
+    OTHERS_MS = 5000,      /* wait so long for others to send what this process cannot */
+    KEPT_MAX = 8 << 20     /* bytes of a file of which the host's cache keeps all that is sent */
 };
 
 /* ---- runs ---- */
@@ -93,13 +94,14 @@ static void end_badly(struct flushing *flushing, struct durable_run *run, int re
 }
 
 /* The server has the bytes of this write, which were taken from the ledger at `stamp`: the host's
- * cache keeps them. */
+ * cache keeps them. But not much at once of a long file: that would push out what is read again. */
 static void keep(struct ledger_file *file, const struct ledger_write *write,
                  const struct ledger_stamp *stamp)
 {
     struct iovec kept[LEDGER_WRITE_VECTORS];
     if (mount_tunables.read_cache_max == 0 || mount_tunables.actimeo == 0 ||
-        stamp->generation == 0 || !ledger_cache_is_there() || write->length == 0)
+        stamp->generation == 0 || !ledger_cache_is_there() || write->length == 0 ||
+        (write->length > LEDGER_CACHE_PIECE && ledger_file_least_size(file) > KEPT_MAX))
         return;
     ledger_write_data(write, 0, write->length, kept);
     ledger_cache_keep(file, stamp, write->offset, kept, write->length);

@@ -25,6 +25,10 @@
 
 struct ledger_stamp;
 
+/* For a longer read a round trip is little, and a longer piece would push out what is read again.
+ */
+enum { LEDGER_CACHE_PIECE = 64 << 10 };
+
 /* Sets how many bytes the cache gets in a registry that this process makes. Before
  * ledger_registry_open(). */
 void ledger_cache_set(uint64_t bytes);

@@ -94,7 +94,7 @@ void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
     }
     struct nfs_post_attr before;
     file_server_post(node, &before);
-    res.wcc.before_present = before.present;
+    res.wcc.before_present = before.present && !atomic_load(&control->no_before);
     res.wcc.size = before.attr.size;
     res.wcc.mtime = before.attr.mtime;
     res.wcc.ctime = before.attr.ctime;

@@ -81,6 +81,7 @@ struct file_control {
     _Atomic int fileid_error, ctime_error, size_error;
     _Atomic int root_ctime_error; /* of directories */
     _Atomic bool no_attributes;
+    _Atomic bool no_before;     /* WRITEs are answered without those of before */
     _Atomic uint64_t bare_from; /* WRITEs from here on are answered without them; 0: none */
     /* What is looked up as "twin" is another file than the one that has this name on the disk: with
      * the same number and times, but a handle and data of its own. */

@@ -22,10 +22,15 @@ static struct ledger_attributes times(time_t seconds)
     return attributes;
 }
 
+#define SECOND UINT64_C(1000000000)
+
+/* So much later the server is asked and written to. */
+static uint64_t later_ns;
+
 static void server_tells(struct ledger_file *file, time_t seconds)
 {
     struct ledger_attributes attributes = times(seconds);
-    ledger_file_learned(file, ledger_file_asking(file), &attributes, sys_now_ns());
+    ledger_file_learned(file, ledger_file_asking(file), &attributes, sys_now_ns() + later_ns);
 }
 
 static void keep(struct ledger_file *file, const struct ledger_stamp *stamp, uint64_t offset,
@@ -61,6 +66,7 @@ static size_t given(struct ledger_file *file, uint64_t offset, size_t length, ui
 static void watched(struct ledger_file *file, uint64_t number)
 {
     struct ledger_stamp stamp;
+    later_ns = 0;
     attach(file, number);
     server_tells(file, 10);
     must(ledger_stamp_take_quiet(file, 0, 1, &stamp));
@@ -214,7 +220,7 @@ static void end_told(struct ledger_file *file, struct ledger_write *write, int64
                                    .epoch = ledger_file_asking(file),
                                    .before_ctime = before * INT64_C(1000000000),
                                    .attributes = times(seconds),
-                                   .asked_ns = sys_now_ns()};
+                                   .asked_ns = sys_now_ns() + later_ns};
     ledger_writes_end(&ending, 1);
 }
 
@@ -299,16 +305,77 @@ UNIT_TEST(answers_to_three_writes_may_come_in_any_order)
 
 UNIT_TEST(a_write_that_met_a_time_that_none_of_this_host_made_explains_nothing)
 {
-    const int64_t met[] = {15, 0};
+    struct ledger_file file;
+    watched(&file, 321);
+    read_in(&file, 0, PIECE, 1);
+    write_told(&file, 100000, 15, 20);
+    uint64_t now_ns = sys_now_ns();
+    server_tells(&file, 20);
+    assert_int_equal(given(&file, 0, PIECE, 1, now_ns), 0);
+}
+
+/* The server does not tell what a write found. */
+UNIT_TEST(a_write_is_assumed_to_find_what_was_known_a_second_ago)
+{
     for (unsigned i = 0; i < 2; i++) {
         struct ledger_file file;
-        watched(&file, 321 + i);
+        watched(&file, 350 + i);
         read_in(&file, 0, PIECE, 1);
-        write_told(&file, 100000, met[i], 20);
-        uint64_t now_ns = sys_now_ns();
-        server_tells(&file, 20);
-        assert_int_equal(given(&file, 0, PIECE, 1, now_ns), 0);
+        write_told(&file, 100000, 0, 20);
+        later_ns = i == 0 ? SECOND / 2 : 2 * SECOND;
+        write_told(&file, 100000, 0, 21);
+        server_tells(&file, 21);
+        assert_int_equal(given(&file, 0, PIECE, 1, NOW), i == 0 ? PIECE : 0);
+        later_ns = 0;
     }
+}
+
+UNIT_TEST(an_assumption_lasts_half_a_minute)
+{
+    struct ledger_file file;
+    watched(&file, 352);
+    read_in(&file, 0, PIECE, 1);
+    write_told(&file, 100000, 0, 20);
+    later_ns = 28 * SECOND;
+    server_tells(&file, 20);
+    write_told(&file, 100000, 0, 21); /* it is the first one that counts */
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), PIECE);
+    later_ns = 33 * SECOND;
+    server_tells(&file, 21);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
+    read_in(&file, 0, PIECE, 2);
+    later_ns = 66 * SECOND; /* nothing is assumed of what was read since */
+    server_tells(&file, 21);
+    assert_int_equal(given(&file, 0, PIECE, 2, NOW), PIECE);
+    later_ns = 0;
+}
+
+UNIT_TEST(who_opens_a_file_is_given_nothing_that_is_assumed)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    watched(&file, 353);
+    read_in(&file, 0, PIECE, 1);
+    write_told(&file, 100000, 0, 20);
+    ledger_cache_opened(&file, sys_now_ns());
+    server_tells(&file, 20);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
+
+    watched(&file, 354); /* a write is on its way then */
+    read_in(&file, 0, PIECE, 1);
+    must(begin(&file, 100000, 100, true, &write) == 0);
+    ledger_cache_opened(&file, sys_now_ns() + 1);
+    end_told(&file, &write, 0, 20);
+    server_tells(&file, 20);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
+
+    watched(&file, 355); /* the server has told since that nothing had changed */
+    read_in(&file, 0, PIECE, 1);
+    ledger_cache_opened(&file, sys_now_ns());
+    server_tells(&file, 10);
+    write_told(&file, 100000, 0, 20);
+    server_tells(&file, 20);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), PIECE);
 }
 
 /* The answer that explains a time may be on its way, or there may be none. */

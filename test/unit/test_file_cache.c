@@ -57,7 +57,7 @@ SCENE_TEST(what_one_process_read_the_next_has)
     scene_run(reads_all_without_a_call);
 }
 
-CACHE_TEST(what_was_written_and_sent_is_there, CACHE_BEHIND)
+static void writes_and_reads_it_back(void)
 {
     disk_make("f", 16 * BLOCK, 1);
     int fd = engine_adopt("f", O_RDWR);
@@ -71,6 +71,18 @@ CACHE_TEST(what_was_written_and_sent_is_there, CACHE_BEHIND)
     engine_put(fd, BLOCK, 3 * BLOCK, 9); /* not sent, over what is kept */
     expect_blocks(fd, 3, 1, 9);
     expect_blocks(fd, 2, 1, 4);
+}
+
+CACHE_TEST(what_was_written_and_sent_is_there, CACHE_BEHIND)
+{
+    writes_and_reads_it_back();
+}
+
+/* As with Linux's server. */
+CACHE_TEST(it_is_there_though_answers_do_not_tell_what_writes_found, CACHE_BEHIND)
+{
+    atomic_store(&scene.control->no_before, true);
+    writes_and_reads_it_back();
 }
 
 CACHE_TEST(what_is_written_now_is_not_what_was_read, CACHE)
@@ -330,7 +342,7 @@ CACHE_TEST(bad_addresses, CACHE)
     }
 }
 
-CACHE_TEST(a_write_of_ours_does_not_hide_what_another_host_wrote_before_it, CACHE_PATIENT)
+static void writes_after_another_host(void)
 {
     enum { TICK_US = 50000 }; /* of the server's clock, and more */
     disk_make("f", 16 * BLOCK, 1);
@@ -344,6 +356,61 @@ CACHE_TEST(a_write_of_ours_does_not_hide_what_another_host_wrote_before_it, CACH
     int again = engine_adopt("f", O_RDONLY);
     read_back(again, 15, 2);
     engine_close(again);
+}
+
+CACHE_TEST(a_write_of_ours_does_not_hide_what_another_host_wrote_before_it, CACHE_PATIENT)
+{
+    writes_after_another_host();
+}
+
+CACHE_TEST(nor_does_one_whose_answer_does_not_tell_what_it_found, CACHE_PATIENT)
+{
+    atomic_store(&scene.control->no_before, true);
+    writes_after_another_host();
+}
+
+CACHE_TEST(a_long_file_that_is_read_in_sequence_is_not_kept, CACHE)
+{
+    enum { BLOCKS = 64 };
+    disk_make("f", BLOCKS * BLOCK, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    expect_blocks(fd, 0, 1, 1); /* a stream begins with the second one */
+    for (unsigned i = 1; i < BLOCKS; i++)
+        expect_blocks(fd, i, 1, 1);
+    int random = engine_adopt("f", O_RDONLY);
+    expect_blocks(random, 50, 1, 1);
+    CHECK_EQUAL(stats_get(&stats_own->counters.cache_hits), 0);
+}
+
+CACHE_TEST(a_short_one_is, CACHE)
+{
+    disk_make("f", 8 * BLOCK, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    for (unsigned i = 0; i < 8; i++)
+        expect_blocks(fd, i, 1, 1);
+    unsigned before = reads();
+    read_back(engine_adopt("f", O_RDONLY), 8, 1);
+    CHECK_EQUAL(reads(), before);
+}
+
+/* A long piece of a long file would push out what is read again. */
+CACHE_TEST(what_is_sent_in_long_pieces_is_kept_of_a_file_of_some_mebibytes, CACHE_BEHIND)
+{
+    enum { LONG = 32 * BLOCK, SHORT_FILE = 2 << 20, LONG_FILE = 9 << 20 };
+    for (unsigned i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "short" : "long";
+        disk_make(name, i == 0 ? SHORT_FILE : LONG_FILE, 1);
+        int fd = engine_adopt(name, O_RDWR);
+        engine_put(fd, LONG, 0, 2);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+        engine_put(fd, BLOCK, 10 * LONG, 3);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+        unsigned before = reads();
+        expect_blocks(fd, 10 * LONG / BLOCK, 1, 3);
+        CHECK_EQUAL(reads(), before);
+        expect_blocks(fd, 4, 1, 2);
+        CHECK_EQUAL(reads(), before + i);
+    }
 }
 
 int main(void)
