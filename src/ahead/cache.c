@@ -76,9 +76,13 @@ ssize_t ahead_cache_read(struct file_open *open, const struct iovec *vectors, in
 void ahead_cache_keep(struct file_open *open, const struct ledger_stamp *stamp, uint64_t offset,
                       const struct iovec *data, bool streamed)
 {
-    if (mount_tunables.read_cache_max > 0 &&
-        (!streamed || ledger_file_least_size(&open->inode->entry) <= FILE_MAX))
-        ledger_cache_keep(&open->inode->entry, stamp, offset, data, data->iov_len);
+    struct ledger_file *file = &open->inode->entry;
+    if (mount_tunables.read_cache_max == 0)
+        return;
+    if (!streamed || ledger_file_least_size(file) <= FILE_MAX)
+        ledger_cache_keep(file, stamp, offset, data, data->iov_len);
+    else
+        ledger_cache_passed(file, offset, data->iov_len);
 }
 
 /* The server's bytes come into memory that nobody else writes: the program could change its own
@@ -92,8 +96,12 @@ ssize_t ahead_cache_fill(struct file_open *open, const struct iovec *vectors, in
     if (is_on(open, length) && ledger_cache_is_there() && !file_bad_vectors(vectors, count) &&
         ledger_stamp_take_quiet(file, offset, offset + length, &stamp))
         bytes = sys_alloc(length);
-    if (!bytes)
-        return io_read_at(open, vectors, count, length, (off_t)offset);
+    if (!bytes) {
+        ssize_t passed = io_read_at(open, vectors, count, length, (off_t)offset);
+        if (passed > 0 && mount_tunables.read_cache_max > 0)
+            ledger_cache_passed(file, offset, (size_t)passed);
+        return passed;
+    }
     struct iovec own = {bytes, length};
     ssize_t result = io_read_at(open, &own, 1, length, (off_t)offset);
     if (result > 0) {

@@ -57,7 +57,7 @@ enum conf_raw_calls {
     /* Bytes that are read ahead for an open file. 0: never. */                                 \
     INT(read_ahead_max, 4 * CONF_MIB, 0, 16 * CONF_MIB)                                         \
     /* Bytes that the host keeps of what was read or written. */                                \
-    BYTES(read_cache_max, 64 * CONF_MIB, 0, 4096 * CONF_MIB)                                    \
+    BYTES(read_cache_max, 0, 0, 4096 * CONF_MIB)                                                \
     /* Dirty bytes of a file. 0: each write is sent at once. */                                 \
     BYTES(write_behind_max, 64 * CONF_MIB, 0, 1024 * CONF_MIB)                                  \
     WORD(conf_stability, stability, CONF_STABILITY_UNSTABLE, "unstable", "stable")              \

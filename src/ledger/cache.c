@@ -9,9 +9,9 @@
 
 enum { SEEN_LATELY_NS = 100000000, UNIT = 1 << LEDGER_UNIT_SHIFT };
 
-/* A write is assumed to find what the server told so long before it was sent; ... */
+/* A write is assumed to find what the server told so long before it was sent. */
 #define ASSUMED_AFTER_NS UINT64_C(1000000000)
-/* ... and what was kept is given out so long on that assumption. */
+/* What was kept is given out so long after the first write whose answer moved the known time. */
 enum { ASSUMED_FOR_S = 30 };
 
 static uint64_t wanted_bytes;
@@ -335,6 +335,22 @@ void ledger_cache_keep(struct ledger_file *file, const struct ledger_stamp *stam
 
 /* ---- what makes frames old ---- */
 
+void ledger_cache_passed(struct ledger_file *file, uint64_t offset, size_t length)
+{
+    struct ledger_entry *entry;
+    if (!cached_entry(file) || !(entry = ledger_entry_lock(file, false, NULL)))
+        return;
+    while (length > 0) {
+        size_t part = UNIT - offset % UNIT;
+        if (part > length)
+            part = length;
+        ledger_cache_broken(entry, offset, offset + part);
+        offset += part;
+        length -= part;
+    }
+    ledger_entry_unlock(file);
+}
+
 void ledger_cache_broken(const struct ledger_entry *entry, uint64_t start, uint64_t end)
 {
     uint32_t file = ledger_entry_index(entry), group = group_of(file, start);
@@ -401,13 +417,9 @@ static void doubt(struct ledger_entry *entry, int64_t ctime)
 }
 
 /* The answer to a write does not tell what the write found. May that be taken for what is known? */
-static bool may_assume(struct ledger_entry *entry, uint64_t sent_ns)
+static bool may_assume(const struct ledger_entry *entry, uint64_t sent_ns)
 {
-    if (entry->frames_told & OPENED || sent_ns > entry->frames_told + ASSUMED_AFTER_NS)
-        return false;
-    if (entry->frames_assumed == 0)
-        entry->frames_assumed = in_seconds(sent_ns);
-    return true;
+    return !(entry->frames_told & OPENED) && sent_ns <= entry->frames_told + ASSUMED_AFTER_NS;
 }
 
 void ledger_cache_wrote(struct ledger_entry *entry, const struct ledger_attributes *now,
@@ -421,8 +433,11 @@ void ledger_cache_wrote(struct ledger_entry *entry, const struct ledger_attribut
     bool explained = before_ctime != 0
                          ? before <= (doubtful ? entry->frames_since : entry->frames_ctime)
                          : may_assume(entry, sent_ns);
-    if (explained)
+    if (explained) {
         told(entry, sent_ns);
+        if (entry->frames_assumed == 0)
+            entry->frames_assumed = in_seconds(sent_ns);
+    }
     if (doubtful && ctime == entry->frames_doubt) /* this write made the time in doubt */
         entry->frames_doubt = explained ? 0 : before;
     else if (!explained)

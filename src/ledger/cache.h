@@ -10,11 +10,11 @@
  * opened, and told nothing new. A lock of the file drops all of it, too: the times cannot tell
  * apart two changes within one tick of the server's clock.
  *
- * Some answers to a write do not tell which time the write found: those of Linux's server, and all
- * of NFSv4.1. Then it is assumed to have found the last known one, if the server told that less
- * than a second before. So a change by another host in that second is not noticed at once. It is
- * seen by a process that opens or locks the file afterwards, as then all that an assumption covers
- * is dropped. Others see it half a minute after the first such write.
+ * An answer to a write may hide a change by another host that came just before it: what the server
+ * says that the write found need not be exact. Some do not say it at all: Linux's server, and all
+ * of NFSv4.1. Then the write is assumed to have found the last known time, if the server told that
+ * less than a second before. So an open after such a write drops all of the file, and so does a
+ * look at the times half a minute later.
  */
 #ifndef LEDGER_CACHE_H
 #define LEDGER_CACHE_H
@@ -64,6 +64,9 @@ enum ledger_cache_state ledger_cache_judge_copy(const struct ledger_file *file,
  */
 void ledger_cache_keep(struct ledger_file *file, const struct ledger_stamp *stamp, uint64_t offset,
                        const struct iovec *data, size_t length);
+
+/* Bytes at `offset` were read from the server and are not kept: drops older ones. */
+void ledger_cache_passed(struct ledger_file *file, uint64_t offset, size_t length);
 
 /* The server told `now` together with data. The question was asked at `asked_ns`, when
  * ledger_file_asking() was `epoch`. */

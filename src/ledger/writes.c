@@ -456,7 +456,8 @@ static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
     ending->overtaken =
         ending->before_ctime != 0 && ending->before_ctime != atomic_load(&entry->ctime);
     if (ending->attributes_known) {
-        ledger_cache_wrote(entry, &ending->attributes, ending->before_ctime, ending->asked_ns);
+        ledger_cache_wrote(entry, &ending->attributes, ending->several ? 0 : ending->before_ctime,
+                           ending->asked_ns);
         ending->is_old = !ledger_proof_goes_on(entry, ending->several ? 0 : ending->before_ctime,
                                                &ending->attributes);
         ledger_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns, true);

@@ -157,6 +157,17 @@ UNIT_TEST(a_change_of_size_drops_all)
     assert_int_equal(after_size(305, MODEL_BYTES + 1), 0);
 }
 
+UNIT_TEST(what_was_read_past_it_is_not_given_as_it_was)
+{
+    struct ledger_file file;
+    watched(&file, 307);
+    read_in(&file, 0, 40 * PIECE, 1);
+    ledger_cache_passed(&file, 100, 20 * PIECE); /* over several groups */
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
+    assert_int_equal(given(&file, 20 * PIECE, PIECE, 1, NOW), 0);
+    assert_int_equal(given(&file, 21 * PIECE, PIECE, 1, NOW), PIECE);
+}
+
 UNIT_TEST(pieces_of_a_block_become_one)
 {
     struct ledger_file file;
@@ -209,6 +220,9 @@ UNIT_TEST(nothing_is_given_that_was_not_confirmed_since)
     assert_int_equal(given(&file, 0, PIECE, 1, opened_ns), PIECE);
 }
 
+/* Its answers are of several WRITEs. */
+static bool in_parts;
+
 /* It made the time `seconds` of `before`; 0: the server does not tell. */
 static void end_told(struct ledger_file *file, struct ledger_write *write, int64_t before,
                      time_t seconds)
@@ -217,6 +231,7 @@ static void end_told(struct ledger_file *file, struct ledger_write *write, int64
                                    .write = write,
                                    .outcome = LEDGER_WRITE_STABLE,
                                    .attributes_known = true,
+                                   .several = in_parts,
                                    .epoch = ledger_file_asking(file),
                                    .before_ctime = before * INT64_C(1000000000),
                                    .attributes = times(seconds),
@@ -314,6 +329,20 @@ UNIT_TEST(a_write_that_met_a_time_that_none_of_this_host_made_explains_nothing)
     assert_int_equal(given(&file, 0, PIECE, 1, now_ns), 0);
 }
 
+/* Another host may have written between its parts, which the first time does not tell. */
+UNIT_TEST(what_the_first_part_of_a_write_found_is_not_what_all_found)
+{
+    struct ledger_file file;
+    watched(&file, 356);
+    read_in(&file, 0, PIECE, 1);
+    in_parts = true;
+    later_ns = 2 * SECOND;
+    write_told(&file, 100000, 10, 20);
+    in_parts = false;
+    server_tells(&file, 20);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
+}
+
 /* The server does not tell what a write found. */
 UNIT_TEST(a_write_is_assumed_to_find_what_was_known_a_second_ago)
 {
@@ -350,13 +379,22 @@ UNIT_TEST(an_assumption_lasts_half_a_minute)
     later_ns = 0;
 }
 
-UNIT_TEST(who_opens_a_file_is_given_nothing_that_is_assumed)
+UNIT_TEST(who_opens_a_file_is_given_nothing_of_before_a_write)
 {
     struct ledger_file file;
     struct ledger_write write;
     watched(&file, 353);
     read_in(&file, 0, PIECE, 1);
     write_told(&file, 100000, 0, 20);
+    ledger_cache_opened(&file, sys_now_ns());
+    server_tells(&file, 20);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
+
+    watched(&file, 357); /* the server told what the write found, as well as it could */
+    read_in(&file, 0, PIECE, 1);
+    write_told(&file, 100000, 10, 20);
+    server_tells(&file, 20);
+    assert_int_equal(given(&file, 0, PIECE, 1, NOW), PIECE);
     ledger_cache_opened(&file, sys_now_ns());
     server_tells(&file, 20);
     assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);

@@ -382,6 +382,21 @@ CACHE_TEST(a_long_file_that_is_read_in_sequence_is_not_kept, CACHE)
     CHECK_EQUAL(stats_get(&stats_own->counters.cache_hits), 0);
 }
 
+/* A write of this host hides what another one wrote; then a long read brings that. */
+CACHE_TEST(what_a_long_read_has_brought_does_not_grow_old_again, CACHE_PATIENT)
+{
+    static char data[20 * BLOCK];
+    atomic_store(&scene.control->no_before, true);
+    disk_make("f", 64 * BLOCK, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    expect_blocks(fd, 50, 1, 1);
+    disk_make("f", 64 * BLOCK, 2);
+    engine_put(fd, BLOCK, 10 * BLOCK, 3);
+    CHECK_EQUAL(engine_read(fd, data, sizeof(data), 40 * BLOCK), sizeof(data));
+    CHECK(data_is((uint8_t *)data, sizeof(data), 40 * BLOCK, 2));
+    expect_blocks(fd, 50, 1, 2);
+}
+
 CACHE_TEST(a_short_one_is, CACHE)
 {
     disk_make("f", 8 * BLOCK, 1);

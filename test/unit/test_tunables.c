@@ -26,7 +26,7 @@ static void assert_defaults(const struct conf_tunables *tunables)
     assert_int_equal(tunables->wsize, 0);
     assert_true(tunables->actimeo == 3.0);
     assert_int_equal(tunables->read_ahead_max, 4194304);
-    assert_int_equal(tunables->read_cache_max, 67108864);
+    assert_int_equal(tunables->read_cache_max, 0);
     assert_int_equal(tunables->write_behind_max, 67108864);
     assert_int_equal(tunables->stability, CONF_STABILITY_UNSTABLE);
     assert_int_equal(tunables->uncommitted_max, 268435456);

@@ -237,7 +237,7 @@ struct ledger_entry {
     _Atomic uint32_t user;       /* the user of the last write behind: see users.h */
 
     /* ---- while it is CACHED: see cache.c ---- */
-    uint32_t frames_assumed; /* when a write was first taken for the next one; 0: none was */
+    uint32_t frames_assumed; /* when a write first moved frames_ctime; 0: none did */
     _Atomic uint64_t frames; /* drawn from the stripe's births: older frames are of no use */
     _Atomic uint64_t frames_seen_ns; /* when the server last had what they have */
     uint64_t frames_told; /* when the server last told a time that is explained: see cache.c */
