@@ -296,6 +296,7 @@ void preload_fork_child(void)
 {
     /* If a child of vfork() forks, its child comes here, too. Our table does not know its
      * descriptors, so all its calls stay the kernel's (vfork.c). */
+    sys_critical_fork_child();
     preload_signal_child();
     preload_raw_child();
     sys_thread_fork_child();

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "preload/preload.h"
+#include "sys/code.h"
 
 enum { SIGNALS = 65 };
 
@@ -176,10 +177,13 @@ static void meet_default(int number, siginfo_t *info)
 static void call(void *handler, int number, siginfo_t *info, void *context)
 {
     const char *before = sys_critical.handler;
+    bool waited = sys_critical.waited;
+    sys_critical.waited = (!sys_critical_in_handler() || waited) && sys_code_waited(context);
     sys_critical.handler = __builtin_frame_address(0);
     /* The kernel passes all three even without SA_SIGINFO. */
     ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
     sys_critical.handler = before;
+    sys_critical.waited = waited;
 }
 
 static void trampoline(int number, siginfo_t *info, void *context)

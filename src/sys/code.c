@@ -1,5 +1,6 @@
 #include "sys/code.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -270,6 +271,61 @@ void sys_code_look(const uint8_t *code, size_t start, size_t size, struct sys_co
     (void)code, (void)start, (void)size, (void)calls, (void)count;
 #endif
 }
+
+static bool is_wait(long number)
+{
+    switch (number) {
+#ifdef SYS_select
+    case SYS_select:
+    case SYS_poll:
+    case SYS_epoll_wait:
+    case SYS_pause:
+#endif
+    case SYS_pselect6:
+    case SYS_ppoll:
+    case SYS_epoll_pwait:
+    case SYS_rt_sigsuspend:
+    case SYS_rt_sigtimedwait:
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_wait4:
+    case SYS_waitid:
+        return true;
+    default:
+        return false;
+    }
+}
+
+#if defined(__x86_64__)
+static void last(void *argument, int number)
+{
+    *(int *)argument = number;
+}
+
+bool sys_code_waited(const ucontext_t *context)
+{
+    enum { PAGE = 4096, BEFORE = 32, INSTRUCTION = 2 };
+    const uint8_t *at = (const uint8_t *)context->uc_mcontext.gregs[REG_RIP]; /* behind the call */
+    size_t size = (uintptr_t)at % PAGE < BEFORE ? (uintptr_t)at % PAGE : BEFORE;
+    int number = -1;
+    if (context->uc_mcontext.gregs[REG_RAX] != -EINTR || size < INSTRUCTION)
+        return false;
+    sys_code_scan_x86(at - size, size - INSTRUCTION, size, last, &number);
+    return is_wait(number);
+}
+#elif defined(__aarch64__)
+bool sys_code_waited(const ucontext_t *context)
+{
+    return (long)context->uc_mcontext.regs[0] == -EINTR &&
+           is_wait((long)context->uc_mcontext.regs[8]);
+}
+#else
+bool sys_code_waited(const ucontext_t *context)
+{
+    (void)context;
+    return false;
+}
+#endif
 
 uint64_t sys_code_passing(const struct sys_code_calls *calls)
 {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 /*
  * Looks through machine code for instructions that enter the kernel. It calls `seen` for each one
@@ -21,6 +22,10 @@ void sys_code_scan_x86(const uint8_t *code, size_t start, size_t size,
                        void (*seen)(void *argument, int number), void *argument);
 void sys_code_scan_arm(const uint8_t *code, size_t start, size_t size,
                        void (*seen)(void *argument, int number), void *argument);
+
+/* Did the signal whose handler got this context end a wait in the kernel: for descriptors, a time,
+ * a signal or a child? False if that cannot be told. */
+bool sys_code_waited(const ucontext_t *context);
 
 enum { SYS_CODE_CALLS_MAX = 64 };
 

@@ -31,6 +31,7 @@ struct sys_critical {
     unsigned unasked;    /* how many times it need not be asked again */
     const char *handler; /* the frame that called a handler of the application; siglongjmp() may
                             have left it since */
+    bool waited; /* the handler ended a wait in the kernel, and so did those that it interrupted */
 };
 
 extern __thread struct sys_critical sys_critical;
@@ -93,6 +94,14 @@ static inline bool sys_critical_in_handler(void)
     enum { DEEPEST = 1 << 20 };
     const char *frame = sys_critical.handler, *here = __builtin_frame_address(0);
     return frame && here < frame && frame - here < DEEPEST;
+}
+
+/* In the child of a fork() that a handler made: it may go on for ever, as servers' children do. If
+ * the handler ended a wait in the kernel, the thread was amidst nothing. */
+static inline void sys_critical_fork_child(void)
+{
+    if (sys_critical.waited)
+        sys_critical.handler = NULL;
 }
 
 /* Is this thread inside the library? Calls that arrive then are the library's own. */

@@ -1,8 +1,17 @@
 /* directnfs check --program: ELF files of any content, and system calls in machine code. */
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "../../src/cmd/check/code.c"
 #include "../../src/cmd/check/elf.c"
@@ -314,6 +323,76 @@ UNIT_TEST(arm_numbers)
     seen.count = 0;
     sys_code_scan_arm((const uint8_t *)code, 12, sizeof(code), note, &seen);
     assert_int_equal(seen.count, 1);
+}
+
+/* ---- what a signal interrupted ---- */
+
+static _Atomic unsigned waited; /* handlers that saw a wait that ended */
+
+static void see(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)info;
+    atomic_fetch_add(&waited, sys_code_waited(context));
+}
+
+static void *wait_for_a_time(void *unused)
+{
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = 100}, NULL);
+    return unused;
+}
+
+static void *wait_for_a_descriptor(void *ends)
+{
+    struct pollfd look = {.fd = *(int *)ends, .events = POLLIN};
+    poll(&look, 1, 100000);
+    return ends;
+}
+
+/* As a lock of malloc() is waited for: the kernel returns EINTR, too, but the thread is amidst
+ * something. */
+static void *wait_for_a_lock(void *unused)
+{
+    static int word;
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    return unused;
+}
+
+static void *compute(void *over)
+{
+    while (!atomic_load((_Atomic bool *)over))
+        ;
+    return over;
+}
+
+/* Sends signals to a thread that does this until it ends, or for `enough` signals. Has any of their
+ * handlers seen a wait that ended? Signals that come before the wait have not. */
+static bool interrupted(void *(*does)(void *), void *argument, unsigned enough, _Atomic bool *over)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, does, argument), 0);
+    atomic_store(&waited, 0);
+    for (unsigned i = 0; pthread_tryjoin_np(thread, NULL) != 0; i++) {
+        if (i >= enough)
+            atomic_store(over, true);
+        pthread_kill(thread, SIGUSR1);
+        usleep(1000);
+    }
+    return atomic_load(&waited) > 0;
+}
+
+UNIT_TEST(a_signal_that_ends_a_wait_is_told_from_others)
+{
+    _Atomic bool over = false;
+    int ends[2];
+    struct sigaction action = {.sa_sigaction = see, .sa_flags = SA_SIGINFO};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    assert_int_equal(pipe(ends), 0);
+    assert_true(interrupted(wait_for_a_time, NULL, UINT_MAX, NULL));
+    assert_true(interrupted(wait_for_a_descriptor, ends, UINT_MAX, NULL));
+    assert_false(interrupted(wait_for_a_lock, NULL, UINT_MAX, NULL));
+    assert_false(interrupted(compute, &over, 50, &over));
+    close(ends[0]);
+    close(ends[1]);
 }
 
 int main(void)
