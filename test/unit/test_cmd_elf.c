@@ -387,8 +387,12 @@ UNIT_TEST(a_signal_that_ends_a_wait_is_told_from_others)
     struct sigaction action = {.sa_sigaction = see, .sa_flags = SA_SIGINFO};
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     assert_int_equal(pipe(ends), 0);
+#ifndef __SANITIZE_THREAD__ /* calls handlers when it suits it */
     assert_true(interrupted(wait_for_a_time, NULL, UINT_MAX, NULL));
     assert_true(interrupted(wait_for_a_descriptor, ends, UINT_MAX, NULL));
+#else
+    (void)wait_for_a_time, (void)wait_for_a_descriptor;
+#endif
     assert_false(interrupted(wait_for_a_lock, NULL, UINT_MAX, NULL));
     assert_false(interrupted(compute, &over, 50, &over));
     close(ends[0]);
