@@ -87,6 +87,18 @@ int durable_commit_named(const struct ledger_file_key *key)
     return result;
 }
 
+void durable_commit_own(dev_t device, uint64_t number)
+{
+    struct file_inode *inode = NULL;
+    while ((inode = file_inode_next(device, number, inode))) {
+        const struct rpc_auth *auth = file_inode_auth(inode);
+        if (auth && ledger_file_uncommitted(&inode->entry) > 0 && file_inode_enter(inode)) {
+            (void)durable_commit(inode, auth, NULL);
+            file_inode_leave(inode);
+        }
+    }
+}
+
 /*
  * The handle that the registry has of a file is stale. An inode of this process may have another
  * handle, older or newer, and can ask for a new one by name. Whether it is the same file is seen

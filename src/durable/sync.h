@@ -30,6 +30,8 @@ int durable_commit_known(struct ledger_file *file);
 /* COMMITs all files that the key may name (ledger_file_find()). 0, or -errno of the first that
  * failed, as durable_commit_known(). */
 int durable_commit_named(const struct ledger_file_key *key);
+/* COMMITs what this process has open of files with this number. Errors: fsync tells them. */
+void durable_commit_own(dev_t device, uint64_t number);
 
 /* Sends and commits what processes that are known to be dead left on a mount. 0, or -errno of the
  * first file of which something is left. */

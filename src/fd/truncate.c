@@ -1,6 +1,5 @@
 /* Changes of size, through the engine and by the kernel. */
 #include "durable/commit.h"
-#include "durable/flush.h"
 #include "durable/sync.h"
 #include "fd/truncate.h"
 #include "file/attributes.h"
@@ -253,10 +252,10 @@ void fd_attributes_changing(dev_t device, ino_t number)
     struct ledger_file_key key = {.device = device, .inode = number};
     if (!mount_has_device(device) || !ledger_registry_exists() || mount_registry_open() != 0)
         return;
-    (void)durable_flush_number(device, number);
     /* The later time of change will look like somebody else's change. Then what the server lost
      * would be given up (durable/rewrite.c). So nothing is left that could be lost, as with the
      * kernel's NFS client. */
+    durable_commit_own(device, number);
     (void)durable_commit_named(&key);
 }
 

@@ -11,6 +11,7 @@
 #include "fd/adopt.h"
 #include "fd/life.h"
 #include "fd/stat.h"
+#include "fd/truncate.h"
 #include "ledger/dirty.h"
 #include "rounds.h"
 
@@ -25,6 +26,24 @@ static void wait_until_sent(unsigned count)
 }
 
 /* ---- few calls ---- */
+
+/* As tar does with each file: one call, and not a WRITE and a COMMIT. */
+BEHIND_TEST(what_is_written_before_a_change_of_attributes_is_one_call)
+{
+    struct stat status;
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(fstat(fd, &status), 0);
+    put_blocks(fd, 0, 2, 1);
+    sys_critical_enter();
+    fd_attributes_changing(status.st_dev, status.st_ino);
+    sys_critical_leave();
+    CHECK_EQUAL(engine_close(fd), 0);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 1);
+    CHECK_EQUAL(writes(), 1);
+    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 2 * PAGE_BYTES, 0, 1);
+}
 
 BEHIND_TEST(neighbouring_writes_are_one_call_and_stable)
 {
