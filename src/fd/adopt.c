@@ -358,7 +358,7 @@ static int leave_to_kernel(struct mount *mount, const struct stat *status, int f
         if (!open || ledger_registry_was_gone() || mount_is_abroad(mount))
             fd_world_await_others(status->st_dev, status->st_ino, path);
     }
-    file_pages_fresh(mount, NULL, fd);
+    fd_show_kernel(mount, NULL, fd, status->st_dev, status->st_ino);
     return 0;
 }
 

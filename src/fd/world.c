@@ -47,12 +47,19 @@ unsigned fd_world_abroad_ms = 3000, fd_world_unasked_ms = 5000;
 
 static const char other_process[] = "another process uses the kernel for it";
 
+void fd_show_kernel(const struct mount *mount, struct file_open *open, int fd, dev_t device,
+                    ino_t number)
+{
+    if (ledger_number_written(device, number))
+        file_pages_fresh(mount, open, fd);
+}
+
 void fd_fresh(int fd)
 {
     struct file_open *open = file_get(fd);
     if (open) {
         (void)durable_flush_range(open->inode, open->auth, 0, UINT64_MAX);
-        file_pages_fresh(open->inode->mount, open, fd);
+        fd_show_kernel(open->inode->mount, open, fd, open->inode->device, open->inode->inode);
         file_put(open);
     }
 }
@@ -317,7 +324,7 @@ int fd_demote_stream(int fd, const char *reason)
         result = (int)file_posix_error(fd_world_demote(open->inode, open->auth, reason));
     } else {
         (void)durable_flush_range(open->inode, open->auth, 0, UINT64_MAX);
-        file_pages_fresh(open->inode->mount, open, fd);
+        fd_show_kernel(open->inode->mount, open, fd, open->inode->device, open->inode->inode);
         if (file_inode_descriptors(open->inode) == 1)
             stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         fd_closing(fd);

@@ -60,6 +60,10 @@ int fd_demote_stream(int fd, const char *reason);
 /* Before a use of the kernel's pages that needs no coherence, such as a private map: they have what
  * was written until now. */
 void fd_fresh(int fd);
+/* The kernel is to read a file with this number through `fd`: as file_pages_fresh(), unless no
+ * process of this user has written it. Then the kernel's own look at the open is enough. */
+void fd_show_kernel(const struct mount *mount, struct file_open *open, int fd, dev_t device,
+                    ino_t number);
 
 /* Before the kernel maps a descriptor that is not managed so that others see what is stored in the
  * map. */

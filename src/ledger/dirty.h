@@ -35,6 +35,10 @@ enum ledger_dirty_found ledger_dirty_read(struct ledger_file *file, uint64_t off
 bool ledger_dirty_concerns(struct ledger_file *file, uint64_t start, uint64_t end);
 /* Is any file with this number dirty? Loads. */
 bool ledger_number_dirty(uint64_t device, uint64_t inode);
+/* Has a process of this user begun to write a file with this number, as far as the registry
+ * remembers? It may forget a file of which nothing is uncommitted. True: that cannot be told,
+ * either. Loads. */
+bool ledger_number_written(uint64_t device, uint64_t inode);
 
 struct ledger_stamp;
 

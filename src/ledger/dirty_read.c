@@ -206,6 +206,16 @@ bool ledger_dirty_concerns(struct ledger_file *file, uint64_t start, uint64_t en
     return concerns;
 }
 
+bool ledger_number_written(uint64_t device, uint64_t inode)
+{
+    struct ledger_entry *entry = NULL;
+    while (ledger_map.shared && (entry = ledger_entry_next(device, inode, entry))) {
+        if (atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_WRITTEN)
+            return true;
+    }
+    return !ledger_map.shared;
+}
+
 bool ledger_number_dirty(uint64_t device, uint64_t inode)
 {
     struct ledger_entry *entry = NULL;

@@ -413,7 +413,8 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
         atomic_fetch_add(&ledger_map.shared->losses, 1);
     ledger_cache_drop(into);
     atomic_fetch_or(&into->flags,
-                    atomic_load(&from->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
+                    atomic_load(&from->flags) &
+                        (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK | LEDGER_ENTRY_WRITTEN));
     ledger_entry_retire(from, garbage);
     return lost;
 }

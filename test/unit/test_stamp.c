@@ -2,6 +2,7 @@
  * much: quota.c. */
 #include "ledger_test.h"
 
+#include "ledger/dirty.h"
 #include "ledger/stamp.h"
 #include "ledger/store/quota.h"
 #include "ledger/store/stripes.h"
@@ -49,6 +50,24 @@ UNIT_TEST(who_opens_a_file_makes_what_all_have_of_it_old)
     assert_int_equal(run_child(child_refreshes, &file), 0);
     assert_false(ledger_stamp_lasts(&file, &stamp, AHEAD, 0, 1));
     begin_stamp(&file, &stamp);
+}
+
+static int child_writes_it(void *file)
+{
+    write_kept(file, 0, 100, 2, first_verifier);
+    return 0;
+}
+
+/* The kernel's pages of it are fresh, then: fd_show_kernel(). */
+UNIT_TEST(it_is_known_whether_a_process_has_written_it)
+{
+    struct ledger_file file;
+    attach(&file, 220);
+    assert_false(ledger_number_written(file.key.device, file.key.inode)); /* it may have no entry */
+    server_tells(&file, 10);
+    assert_false(ledger_number_written(file.key.device, file.key.inode));
+    assert_int_equal(run_child(child_writes_it, &file), 0);
+    assert_true(ledger_number_written(file.key.device, file.key.inode));
 }
 
 UNIT_TEST(a_change_by_others_makes_it_old)

@@ -95,6 +95,8 @@ static inline void ledger_entry_count_change(struct ledger_entry *entry)
 {
     uint32_t changes = atomic_load_explicit(&entry->changes, memory_order_relaxed);
     atomic_store_explicit(&entry->changes, changes + 1, memory_order_release);
+    if (!(atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_WRITTEN))
+        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_WRITTEN);
 }
 /* The turn to append is over: see append.c. */
 static inline void ledger_entry_append_end(struct ledger_entry *entry)

@@ -166,6 +166,7 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_ORPHANED_SENT = 32768, /* may have ACKED records of dead processes */
     LEDGER_ENTRY_UNPROVEN = 131072,     /* the proof does not cover all that is acknowledged */
     LEDGER_ENTRY_REPLAYED = 262144,     /* some of its records may be REPLAY */
+    LEDGER_ENTRY_WRITTEN = 524288,      /* a process has begun to write it: see dirty.h */
     LEDGER_ENTRY_OWED = 65536           /* data of the dead, perhaps sent since, is not committed */
 };
 
