@@ -349,15 +349,15 @@ static int leave_to_kernel(struct mount *mount, const struct stat *status, int f
 {
     if ((flags & O_ACCMODE) != O_RDONLY) {
         int result = fd_world_claim(status, path, reason, in_use);
-        if (result != 0)
-            return result;
-    } else {
-        bool open = mount_registry_open() == 0;
-        if (open)
-            (void)durable_flush_number(status->st_dev, status->st_ino); /* for the kernel's reads */
-        if (!open || ledger_registry_was_gone() || mount_is_abroad(mount))
-            fd_world_await_others(status->st_dev, status->st_ino, path);
+        if (result == 0) /* what the kernel writes may be a whole page of what it has */
+            file_pages_fresh(mount, NULL, fd);
+        return result;
     }
+    bool open = mount_registry_open() == 0;
+    if (open)
+        (void)durable_flush_number(status->st_dev, status->st_ino); /* for the kernel's reads */
+    if (!open || ledger_registry_was_gone() || mount_is_abroad(mount))
+        fd_world_await_others(status->st_dev, status->st_ino, path);
     fd_show_kernel(mount, NULL, fd, status->st_dev, status->st_ino);
     return 0;
 }

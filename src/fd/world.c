@@ -50,7 +50,8 @@ static const char other_process[] = "another process uses the kernel for it";
 void fd_show_kernel(const struct mount *mount, struct file_open *open, int fd, dev_t device,
                     ino_t number)
 {
-    if (ledger_number_written(device, number))
+    if (ledger_number_written(device, number) || ledger_registry_was_gone() ||
+        mount_is_abroad(mount) || (open && !file_tell_is_known(open->inode, fd, true)))
         file_pages_fresh(mount, open, fd);
 }
 

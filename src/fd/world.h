@@ -61,7 +61,8 @@ int fd_demote_stream(int fd, const char *reason);
  * was written until now. */
 void fd_fresh(int fd);
 /* The kernel is to read a file with this number through `fd`: as file_pages_fresh(), unless no
- * process of this user has written it. Then the kernel's own look at the open is enough. */
+ * process of this user has written it, and the kernel knows what the engine knows of it (`open`),
+ * or `fd` was just opened (NULL). */
 void fd_show_kernel(const struct mount *mount, struct file_open *open, int fd, dev_t device,
                     ino_t number);
 

@@ -329,6 +329,7 @@ int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
     atomic_store(&entry->truncator, slot);
     ledger_entry_outdate(entry);
+    ledger_entry_is_written(entry);
     while ((other = ledger_record_beyond(entry, size)) != 0)
         ledger_stripe_wait(stripe, atomic_load(&ledger_record(other)->owner));
     ledger_entry_unlock(file);

@@ -35,9 +35,8 @@ enum ledger_dirty_found ledger_dirty_read(struct ledger_file *file, uint64_t off
 bool ledger_dirty_concerns(struct ledger_file *file, uint64_t start, uint64_t end);
 /* Is any file with this number dirty? Loads. */
 bool ledger_number_dirty(uint64_t device, uint64_t inode);
-/* Has a process of this user begun to write a file with this number, as far as the registry
- * remembers? It may forget a file of which nothing is uncommitted. True: that cannot be told,
- * either. Loads. */
+/* Has a process of this user begun to write or cut a file with this number? True: that cannot be
+ * told, either, as the registry has forgotten some files that were written. Loads. */
 bool ledger_number_written(uint64_t device, uint64_t inode);
 
 struct ledger_stamp;

@@ -213,7 +213,9 @@ bool ledger_number_written(uint64_t device, uint64_t inode)
         if (atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_WRITTEN)
             return true;
     }
-    return !ledger_map.shared;
+    return !ledger_map.shared ||
+           atomic_load(
+               &ledger_map.shared->stripes[ledger_stripe_of_inode(device, inode)].forgets_written);
 }
 
 bool ledger_number_dirty(uint64_t device, uint64_t inode)

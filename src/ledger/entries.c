@@ -80,6 +80,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
                        const struct heritage *heritage)
 {
     struct ledger_stripe *stripe = ledger_entry_stripe(entry);
+    ledger_entry_forget_written(entry);
     ledger_entry_change(entry);
     atomic_store(&entry->generation, ++stripe->births);
     atomic_store(&entry->flags, 0);
@@ -316,8 +317,8 @@ static struct others find_others(const struct ledger_file_key *key, const struct
         others.count++;
         others.bytes += bytes_of(entry);
         others.heritage.loss |= bytes_of(entry) > 0 || has_untold_loss(entry);
-        others.heritage.flags |=
-            atomic_load(&entry->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK);
+        others.heritage.flags |= atomic_load(&entry->flags) &
+                                 (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK | LEDGER_ENTRY_WRITTEN);
         if ((atomic_load(&entry->flags) & LEDGER_ENTRY_KNOWN) &&
             atomic_load(&entry->ctime) == ledger_nanoseconds(ctime)) {
             others.same = entry;

@@ -478,8 +478,10 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
         return 0;
     struct ledger_entry *entry = entry_of(write);
     struct ledger_entry *now = entry ? NULL : ledger_entry_of(ending->file);
-    if (now) /* the write may have changed the file, and its entry does not know it */
+    if (now) { /* the write may have changed the file, and its entry does not know it */
         ledger_entry_outdate(now);
+        ledger_entry_is_written(now);
+    }
     if (entry && first)
         begin_end(ending, entry);
     bool lost = entry && ending->outcome == LEDGER_WRITE_LOST &&

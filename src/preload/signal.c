@@ -178,7 +178,7 @@ static void call(void *handler, int number, siginfo_t *info, void *context)
 {
     const char *before = sys_critical.handler;
     bool waited = sys_critical.waited;
-    sys_critical.waited = (!sys_critical_in_handler() || waited) && sys_code_waited(context);
+    sys_critical.waited = (!before || waited) && sys_code_waited(context);
     sys_critical.handler = __builtin_frame_address(0);
     /* The kernel passes all three even without SA_SIGINFO. */
     ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);

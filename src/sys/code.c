@@ -316,7 +316,9 @@ bool sys_code_waited(const ucontext_t *context)
 #elif defined(__aarch64__)
 bool sys_code_waited(const ucontext_t *context)
 {
-    return (long)context->uc_mcontext.regs[0] == -EINTR &&
+    enum { SUPERVISOR_CALL = 0xd4000001 };
+    uint32_t before = *(const uint32_t *)(context->uc_mcontext.pc - 4);
+    return (long)context->uc_mcontext.regs[0] == -EINTR && before == SUPERVISOR_CALL &&
            is_wait((long)context->uc_mcontext.regs[8]);
 }
 #else

@@ -24,7 +24,7 @@ void sys_code_scan_arm(const uint8_t *code, size_t start, size_t size,
                        void (*seen)(void *argument, int number), void *argument);
 
 /* Did the signal whose handler got this context end a wait in the kernel: for descriptors, a time,
- * a signal or a child? False if that cannot be told. */
+ * a signal or a child? False if that cannot be told: glibc 2.41 and newer on x86-64. */
 bool sys_code_waited(const ucontext_t *context);
 
 enum { SYS_CODE_CALLS_MAX = 64 };

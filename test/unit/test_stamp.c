@@ -68,6 +68,26 @@ UNIT_TEST(it_is_known_whether_a_process_has_written_it)
     assert_false(ledger_number_written(file.key.device, file.key.inode));
     assert_int_equal(run_child(child_writes_it, &file), 0);
     assert_true(ledger_number_written(file.key.device, file.key.inode));
+    attach(&file, 221);
+    server_tells(&file, 10);
+    must(ledger_file_truncate_begin(&file, 100) == 0);
+    ledger_file_truncate_end(&file, 100, true);
+    assert_true(ledger_number_written(file.key.device, file.key.inode));
+}
+
+/* Other files take the place of one that was written. */
+UNIT_TEST(what_was_written_and_forgotten_is_not_called_unwritten)
+{
+    struct ledger_file file, other;
+    attach(&file, 222);
+    write_stable(&file, 0, 100);
+    uint64_t generation = file.generation;
+    for (uint64_t number = 100000; ledger_entry_remembered(&file); number++) {
+        attach(&other, number);
+        server_tells(&other, 10);
+    }
+    must(generation != 0);
+    assert_true(ledger_number_written(file.key.device, file.key.inode));
 }
 
 UNIT_TEST(a_change_by_others_makes_it_old)

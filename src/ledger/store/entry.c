@@ -63,6 +63,7 @@ void ledger_entry_end_rename(struct ledger_entry *entry)
 void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
 {
     struct ledger_stripe *stripe = ledger_entry_stripe(entry);
+    ledger_entry_forget_written(entry);
     ledger_record_cut(entry, 0, true, garbage);
     ledger_records_detach(ledger_entry_index(entry), garbage);
     atomic_store(&entry->truncator, 0);

@@ -90,13 +90,24 @@ static inline void ledger_entry_outdate(struct ledger_entry *entry)
 {
     atomic_store(&entry->truncations, ++ledger_entry_stripe(entry)->births);
 }
+/* The kernel may have to be told of it: see ledger_number_written(). */
+static inline void ledger_entry_is_written(struct ledger_entry *entry)
+{
+    if (!(atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_WRITTEN))
+        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_WRITTEN);
+}
+/* The place is to be another file's, or free. */
+static inline void ledger_entry_forget_written(const struct ledger_entry *entry)
+{
+    if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_WRITTEN)
+        atomic_store(&ledger_entry_stripe(entry)->forgets_written, true);
+}
 /* A write of the file began or ended. */
 static inline void ledger_entry_count_change(struct ledger_entry *entry)
 {
     uint32_t changes = atomic_load_explicit(&entry->changes, memory_order_relaxed);
     atomic_store_explicit(&entry->changes, changes + 1, memory_order_release);
-    if (!(atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_WRITTEN))
-        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_WRITTEN);
+    ledger_entry_is_written(entry);
 }
 /* The turn to append is over: see append.c. */
 static inline void ledger_entry_append_end(struct ledger_entry *entry)

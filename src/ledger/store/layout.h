@@ -36,7 +36,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 19,
+    LEDGER_REGISTRY_LAYOUT = 20,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* COMMITs under way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -166,7 +166,7 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_ORPHANED_SENT = 32768, /* may have ACKED records of dead processes */
     LEDGER_ENTRY_UNPROVEN = 131072,     /* the proof does not cover all that is acknowledged */
     LEDGER_ENTRY_REPLAYED = 262144,     /* some of its records may be REPLAY */
-    LEDGER_ENTRY_WRITTEN = 524288,      /* a process has begun to write it: see dirty.h */
+    LEDGER_ENTRY_WRITTEN = 524288,      /* a process has begun to write or cut it: see dirty.h */
     LEDGER_ENTRY_OWED = 65536           /* data of the dead, perhaps sent since, is not committed */
 };
 
@@ -275,8 +275,9 @@ struct ledger_stripe {
     _Atomic uint32_t wake;    /* futex; changes when a range becomes free */
     _Atomic uint32_t waiting; /* a thread may wait on `wake` */
     uint32_t clock;
-    _Atomic uint64_t sequence;           /* order of acknowledgements, and of writes behind */
-    uint64_t births;                     /* source of `generation`, `truncations` and `frames` */
+    _Atomic bool forgets_written; /* an entry that was WRITTEN is another file's by now, or free */
+    _Atomic uint64_t sequence;    /* order of acknowledgements, and of writes behind */
+    uint64_t births;              /* source of `generation`, `truncations` and `frames` */
     _Atomic uint64_t uncommitted, dirty; /* the sums of its entries */
     _Atomic uint64_t recoveries;         /* how often its lock was got from a dead owner */
     _Atomic uint64_t held_check; /* when to look for holds that are over; 0: no record is held */
