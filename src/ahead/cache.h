@@ -14,9 +14,8 @@ struct ledger_stamp;
 ssize_t ahead_cache_read(struct file_open *open, const struct iovec *vectors, int count,
                          size_t length, uint64_t offset);
 
-/* What was read ahead at `offset`, and is given out now: keeps it. But a long file that is read in
- * sequence (`streamed`) would push out what is read again, and a stream hardly waits for its bytes.
- */
+/* What was read ahead at `offset`, and is given out now: keeps it. Not so of a long file that is
+ * read in sequence (`streamed`): that would push out what is read again, and hardly waits. */
 void ahead_cache_keep(struct file_open *open, const struct ledger_stamp *stamp, uint64_t offset,
                       const struct iovec *data, bool streamed);
 

@@ -52,8 +52,7 @@ struct ledger_left {
 /* Examines the file of a registry, which is open for reading. 0; -errno: nothing is known of it. */
 int ledger_left_examine(int fd, struct ledger_left *left);
 
-/* The same without the sums, whose reading takes long: it is not certain what the registry holds.
- */
+/* The same without the sums, whose reading takes long: it is not certain what the registry holds. */
 int ledger_left_look(int fd, struct ledger_left *left);
 
 /* Does it hold nothing that somebody may miss, if no process uses it? */
