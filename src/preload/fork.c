@@ -3,12 +3,18 @@
 
 #include "durable/sync.h"
 #include "preload/preload.h"
+#include "sys/foreign.h"
 #include "sys/thread.h"
 
 /* The engine learns of it through pthread_atfork(). vfork() is in vfork.c. */
 PRELOAD_EXPORT pid_t fork(void)
 {
-    return PRELOAD_REAL(fork)();
+    if (!preload_active())
+        return PRELOAD_REAL(fork)();
+    sys_foreign_fork_begin();
+    pid_t child = PRELOAD_REAL(fork)();
+    sys_foreign_fork_end(); /* does not change errno */
+    return child;
 }
 
 /* _Fork() runs no handlers of pthread_atfork(), but ours must run. */
@@ -17,12 +23,14 @@ PRELOAD_EXPORT pid_t _Fork(void)
     if (!preload_active())
         return PRELOAD_REAL(_Fork)();
     bool alone = sys_thread_alone();
+    sys_foreign_fork_begin();
     preload_fork_prepare();
     pid_t child = PRELOAD_REAL(_Fork)();
     int saved = errno;
     if (child == 0 && !alone)
         sys_thread_forbid();
     (child == 0 ? preload_fork_child : preload_fork_parent)();
+    sys_foreign_fork_end();
     errno = saved;
     return child;
 }
@@ -68,6 +76,7 @@ long preload_raw_fork(long number, long a, long b, long c, long d, long e)
     struct robust robust = {NULL, 0};
     if (active) {
         robust = robust_now();
+        sys_foreign_fork_begin();
         preload_fork_prepare();
     }
     long child = sys_call6(number, a, b, c, d, e, 0);
@@ -75,8 +84,10 @@ long preload_raw_fork(long number, long a, long b, long c, long d, long e)
         robust_child(&robust);
     if (child == 0 && !alone)
         sys_thread_forbid();
-    if (active)
+    if (active) {
         (child == 0 ? preload_fork_child : preload_fork_parent)();
+        sys_foreign_fork_end();
+    }
     return child;
 }
 
@@ -114,10 +125,12 @@ PRELOAD_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *
         return PRELOAD_REAL(clone)(function, stack, flags, argument, parent_tid, tls, child_tid);
 
     struct clone_start start = {function, argument, robust_now(), sys_thread_alone()};
+    sys_foreign_fork_begin();
     preload_fork_prepare();
     int child = PRELOAD_REAL(clone)(clone_child, stack, flags, &start, parent_tid, tls, child_tid);
     int saved = errno;
     preload_fork_parent();
+    sys_foreign_fork_end();
     errno = saved;
     return child;
 }

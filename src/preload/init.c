@@ -22,6 +22,7 @@
 #include "preload/posix_aio/posix_aio.h"
 #include "preload/preload.h"
 #include "preload/uring/uring.h"
+#include "sys/foreign.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/thread.h"
@@ -283,10 +284,12 @@ void preload_fork_prepare(void)
     preload_raw_prepare();
     uring_fork_prepare();
     fd_fork_prepare();
+    sys_foreign_fork_prepare();
 }
 
 void preload_fork_parent(void)
 {
+    sys_foreign_fork_parent();
     fd_fork_parent();
     uring_fork_parent();
     sys_critical_leave();
@@ -300,6 +303,7 @@ void preload_fork_child(void)
     preload_signal_child();
     preload_raw_child();
     sys_thread_fork_child();
+    sys_foreign_fork_child();
     fd_fork_child();
     aio_fork_child();
     posix_aio_fork_child();

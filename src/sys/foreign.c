@@ -1,0 +1,265 @@
+#include "sys/foreign.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "sys/alloc.h"
+#include "sys/critical.h"
+#include "sys/sys.h"
+#include "sys/thread.h"
+
+enum { FORK_WAIT_MS = 1000 };
+
+/* ---- loading ---- */
+
+void *sys_foreign_open(const char *soname, const char **why)
+{
+    void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+    *why = library ? NULL : dlerror();
+    if (!library && !*why)
+        *why = "no reason is told";
+    return library;
+}
+
+/* ---- the gates ---- */
+
+/* Threads inside, and forks under way. Who goes in counts itself first, and then looks for a fork;
+ * who forks counts itself first, and then looks for threads. So one of them sees the other. */
+static _Atomic unsigned inside[SYS_FOREIGNS];
+static _Atomic uint32_t forking; /* also a futex for threads at the gate */
+static _Atomic bool lost[SYS_FOREIGNS];
+
+static __thread unsigned deep[SYS_FOREIGNS]; /* how often this thread is inside */
+static __thread bool forks, handlers_fork; /* this thread forks; it was told by the handlers only */
+
+static uint64_t deadline_ns(int milliseconds)
+{
+    return sys_now_ns() + (uint64_t)milliseconds * 1000000;
+}
+
+static int left_ms(uint64_t until_ns)
+{
+    int64_t left_ns = (int64_t)(until_ns - sys_now_ns());
+    return left_ns <= 0 ? 0 : (int)(left_ns / 1000000) + 1;
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int milliseconds)
+{
+    struct timespec limit = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    sys_futex(word, FUTEX_WAIT_PRIVATE, seen, &limit);
+}
+
+/* For a second only: the thread that forks may wait for a lock which this thread holds. The child
+ * then knows that a thread was inside. */
+static void await_forks(enum sys_foreign which)
+{
+    uint64_t until_ns = deadline_ns(FORK_WAIT_MS);
+    uint32_t seen;
+    int left;
+    while ((seen = atomic_load(&forking)) > 0 && (left = left_ms(until_ns)) > 0) {
+        atomic_fetch_sub(&inside[which], 1);
+        futex_wait(&forking, seen, left);
+        atomic_fetch_add(&inside[which], 1);
+    }
+}
+
+bool sys_foreign_enter(enum sys_foreign which)
+{
+    if (atomic_load_explicit(&lost[which], memory_order_relaxed))
+        return false;
+    if (deep[which]++ > 0)
+        return true;
+    atomic_fetch_add(&inside[which], 1);
+    if (__builtin_expect(atomic_load(&forking) > 0, false) && !forks)
+        await_forks(which);
+    return true;
+}
+
+void sys_foreign_leave(enum sys_foreign which)
+{
+    if (--deep[which] == 0)
+        atomic_fetch_sub(&inside[which], 1);
+}
+
+bool sys_foreign_usable(enum sys_foreign which)
+{
+    return !atomic_load_explicit(&lost[which], memory_order_relaxed);
+}
+
+static void begin(void)
+{
+    forks = true;
+    atomic_fetch_add(&forking, 1);
+}
+
+static void end(void)
+{
+    forks = false;
+    if (atomic_fetch_sub(&forking, 1) == 1)
+        sys_futex(&forking, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+}
+
+static bool is_inside(void)
+{
+    bool any = false;
+    for (int which = 0; which < SYS_FOREIGNS; which++)
+        any = any || atomic_load(&inside[which]) > (deep[which] > 0 ? 1u : 0u);
+    return any;
+}
+
+void sys_foreign_fork_begin(void)
+{
+    begin();
+    uint64_t until_ns = deadline_ns(FORK_WAIT_MS);
+    while (is_inside() && left_ms(until_ns) > 0)
+        sys_nanosleep_ms(1);
+}
+
+void sys_foreign_fork_end(void)
+{
+    if (forks) /* the child was told by its handler */
+        end();
+}
+
+void sys_foreign_fork_prepare(void)
+{
+    handlers_fork = !forks;
+    if (handlers_fork)
+        begin();
+}
+
+void sys_foreign_fork_parent(void)
+{
+    if (handlers_fork)
+        end();
+    handlers_fork = false;
+}
+
+/* ---- aside ---- */
+
+enum { NEW, BEGUN, DONE };
+
+struct job {
+    void (*work)(void *argument);
+    void *argument;
+    _Atomic uint32_t state; /* a futex for the thread that waits */
+    _Atomic unsigned users; /* of two threads: the last one frees it */
+    struct job *next;
+};
+
+/* `jobs_lock` guards the list. It is only taken in critical sections, where no handler runs. */
+static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct job *jobs;
+static _Atomic uint32_t submitted; /* a futex for the thread aside */
+static _Atomic bool running;       /* there is such a thread */
+
+static void job_put(struct job *job)
+{
+    if (atomic_fetch_sub(&job->users, 1) == 1)
+        sys_free(job);
+}
+
+static struct job *job_take(void)
+{
+    pthread_mutex_lock(&jobs_lock);
+    struct job *job = jobs;
+    if (job) {
+        jobs = job->next;
+        atomic_store(&job->state, BEGUN);
+    }
+    pthread_mutex_unlock(&jobs_lock);
+    return job;
+}
+
+static void *work_aside(void *unused)
+{
+    sys_critical_enter();
+    for (;;) {
+        uint32_t seen = atomic_load(&submitted);
+        struct job *job = job_take();
+        if (!job) {
+            sys_futex(&submitted, FUTEX_WAIT_PRIVATE, seen, NULL);
+            continue;
+        }
+        job->work(job->argument);
+        atomic_store(&job->state, DONE);
+        sys_futex(&job->state, FUTEX_WAKE_PRIVATE, 1, NULL);
+        job_put(job);
+    }
+    return unused;
+}
+
+void sys_foreign_aside_start(void)
+{
+    if (!atomic_load_explicit(&running, memory_order_relaxed) && !atomic_exchange(&running, true) &&
+        !sys_thread_start(work_aside, NULL, "encrypted I/O in signal handlers"))
+        atomic_store(&running, false);
+}
+
+/* Takes back a job that did not begin. */
+static void withdraw(struct job *job)
+{
+    pthread_mutex_lock(&jobs_lock);
+    for (struct job **link = &jobs; *link; link = &(*link)->next) {
+        if (*link != job)
+            continue;
+        *link = job->next;
+        atomic_fetch_sub(&job->users, 1);
+        break;
+    }
+    pthread_mutex_unlock(&jobs_lock);
+}
+
+static void submit(struct job *job)
+{
+    struct job **link = &jobs;
+    pthread_mutex_lock(&jobs_lock);
+    while (*link)
+        link = &(*link)->next;
+    *link = job;
+    pthread_mutex_unlock(&jobs_lock);
+    atomic_fetch_add(&submitted, 1);
+    sys_futex(&submitted, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+int sys_foreign_aside(void (*work)(void *argument), void *argument, int timeout_ms)
+{
+    struct job *job = atomic_load(&running) ? sys_alloc_zeroed(sizeof(*job)) : NULL;
+    if (!job)
+        return -EAGAIN;
+    job->work = work;
+    job->argument = argument;
+    atomic_store(&job->users, 2);
+    sys_critical_enter();
+    submit(job);
+    uint64_t until_ns = deadline_ns(timeout_ms);
+    uint32_t state;
+    int left;
+    while ((state = atomic_load(&job->state)) != DONE && (left = left_ms(until_ns)) > 0)
+        futex_wait(&job->state, state, left);
+    if (state == NEW)
+        withdraw(job);
+    state = atomic_load(&job->state); /* it may have begun meanwhile */
+    job_put(job);
+    sys_critical_leave();
+    return state == DONE ? 0 : state == NEW ? -EAGAIN : -EINPROGRESS;
+}
+
+/* ---- the child of fork() ---- */
+
+void sys_foreign_fork_child(void)
+{
+    for (int which = 0; which < SYS_FOREIGNS; which++) {
+        unsigned own = deep[which] > 0 ? 1 : 0;
+        if (atomic_load(&inside[which]) > own)
+            atomic_store(&lost[which], true);
+        atomic_store(&inside[which], own);
+    }
+    atomic_store(&forking, 0);
+    forks = handlers_fork = false;
+    pthread_mutex_init(&jobs_lock, NULL);
+    jobs = NULL; /* their memory is lost: a few bytes */
+    atomic_store(&running, false);
+}

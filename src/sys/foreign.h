@@ -1,0 +1,57 @@
+/*
+ * Code of libraries that are not ours: OpenSSL, Kerberos.
+ *
+ * They are loaded when a mount asks for them, as the library needs libc only. They call malloc(),
+ * have locks of their own, and know neither of fork() nor of handlers. So a thread passes a gate,
+ * one for each library, before it calls them, and fork() waits until nobody is inside. A thread in
+ * a handler has another thread do the work.
+ */
+#ifndef SYS_FOREIGN_H
+#define SYS_FOREIGN_H
+
+#include <stdbool.h>
+
+enum sys_foreign { SYS_FOREIGN_TLS, SYS_FOREIGN_KERBEROS, SYS_FOREIGNS };
+
+/* The symbols of the library stay apart from the program's: dlopen(RTLD_NOW | RTLD_LOCAL). NULL: it
+ * cannot be had; *why then says so, in a static text for this thread. Call it without a lock, and
+ * not inside a gate: constructors run. Not in a handler. */
+void *sys_foreign_open(const char *soname, const char **why);
+
+/*
+ * Passes the gate. It waits while a fork is under way, at most a second. Hold no lock that
+ * fd_fork_prepare() takes. Not in a handler (sys_critical_in_handler()); may be nested.
+ * False: this process was forked while another thread was inside. Locks of the library may be held
+ * for ever, so it cannot be used.
+ */
+bool sys_foreign_enter(enum sys_foreign which);
+void sys_foreign_leave(enum sys_foreign which);
+
+/* Is the library of use in this process? See sys_foreign_enter(). */
+bool sys_foreign_usable(enum sys_foreign which);
+
+/*
+ * Around the real fork(), before any handler of pthread_atfork(): an allocator's handler takes the
+ * locks that a thread inside may wait for. Waits until nobody is inside, for a second at most.
+ */
+void sys_foreign_fork_begin(void);
+void sys_foreign_fork_end(void);
+
+/* Handlers for pthread_atfork(), also without those above. They do not wait. */
+void sys_foreign_fork_prepare(void);
+void sys_foreign_fork_parent(void);
+void sys_foreign_fork_child(void);
+
+/* Starts the thread for sys_foreign_aside(), unless there is one. Not in a handler. */
+void sys_foreign_aside_start(void);
+
+/*
+ * For a thread in a handler: has work(argument) done by a thread that is not in one.
+ * 0: it is done.
+ * -EAGAIN: there is no such thread, or the work did not begin in time. It will not be done.
+ * -EINPROGRESS: it began, and is not done: mostly it waits for a lock of malloc() that this thread
+ * interrupted. It goes on with `argument`, which must live on.
+ */
+int sys_foreign_aside(void (*work)(void *argument), void *argument, int timeout_ms);
+
+#endif
