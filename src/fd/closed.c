@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "durable/sync.h"
-#include "durable/commit.h"
 #include "file/table.h"
 #include "file/inode.h"
 #include "mount/mounts.h"
@@ -52,12 +50,6 @@ bool fd_is_closed(int fd)
 
 void fd_closed_bar(void)
 {
-    bool any = false;
-    for (unsigned i = 0; i < mounts_count(); i++)
-        any = any || (mount_is_closed(mounts_at(i)) && !atomic_load(&mounts_at(i)->barred));
-    if (!any)
-        return;
-    (void)durable_commit_all(); /* what fails is told by fsync */
     for (unsigned i = 0; i < mounts_count(); i++) {
         if (mount_is_closed(mounts_at(i)))
             atomic_store(&mounts_at(i)->barred, true);
