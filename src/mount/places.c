@@ -336,7 +336,7 @@ void mounts_say(const char *version)
 {
     char text[800] = "";
     unsigned count = mounts_count();
-    if (count == 0 || !log_wanted(LOG_LEVEL_NOTICE) || !run_may_say_start())
+    if (count == 0 || mistaken || !log_wanted(LOG_LEVEL_NOTICE) || !run_may_say_start())
         return;
     for (size_t i = 0; i < nfstab.file_count; i++)
         append(text, sizeof(text), "%s%s", i ? ", " : "", nfstab.files[i]);
