@@ -137,7 +137,7 @@ static bool prove_by_kernel(const struct mount_claim *claim, const struct stat *
                                                    .mtime = status->st_mtim,
                                                    .ctime = status->st_ctim};
     proof->current = opened && kernel->close_to_open;
-    proof->granted = opened && kernel->auth_sys && conf->uid == CONF_ID_PROCESS &&
+    proof->granted = opened && kernel->protection.security == claim->mount->security && conf->uid == CONF_ID_PROCESS &&
                      conf->gid == (gid_t)CONF_ID_PROCESS;
     return true;
 }

@@ -12,6 +12,7 @@
 #include "ledger/uncommitted.h"
 #include "mount/mounts.h"
 #include "mount/paths.h"
+#include "mount/protection.h"
 #include "mount/registry.h"
 #include "mount/root.h"
 #include "net/pool.h"
@@ -42,7 +43,7 @@ static void enter_statistics(struct mount *mount)
         .name = mount->server->conf->name,
         .directory = mount->conf->directory,
         .mount = mount->conf->mount,
-        .security = "sys",
+        .security = mount_protection_text(mount),
         .kind = DIRECTNFS_KERNEL_BACKED,
         .mntport = mount->server->mntport,
         .nfsport = mount->server->nfsport,
@@ -178,6 +179,8 @@ static int contact(struct mount *mount)
         mount->why = REACH_ABROAD;
         result = -ENONET;
     }
+    if (result == 0)
+        result = mount_protection_begin(mount);
     if (result == 0)
         result = hold_fence(mount);
     if (result != 0)

@@ -12,6 +12,7 @@
 #include "mount/lease.h"
 #include "mount/mounts.h"
 #include "mount/places.h"
+#include "mount/protection.h"
 #include "mount/watch.h"
 #include "reach/kernel.h"
 #include "net/health.h"
@@ -28,13 +29,13 @@ enum { NFS_MAGIC = 0x6969, SAID_MOUNTS = 4 };
 
 /* Constant after mounts_load(). */
 static struct conf_nfstab nfstab;
-static struct mount_server *servers; /* VERSIONS for each stanza */
+static struct mount_server *servers; /* VARIANTS for each stanza */
 static const struct nfs_version *const versions[] = {&nfs_version3, &nfs_version41};
-enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
+enum { VERSIONS = sizeof(versions) / sizeof(versions[0]), VARIANTS = 2 * VERSIONS };
 
 static size_t server_count(void)
 {
-    return servers ? nfstab.server_count * VERSIONS : 0;
+    return servers ? nfstab.server_count * VARIANTS : 0;
 }
 
 /* ---- configuration ---- */
@@ -101,10 +102,11 @@ static void name_fence(struct mount_server *server)
  */
 static struct mount_server *server_of(const struct mount *mount, size_t stanza)
 {
-    const struct nfs_version *version =
-        reach_version(nfstab.servers[stanza].version, &mount->kernel);
-    struct mount_server *server = &servers[stanza * VERSIONS];
-    while (server->version != version)
+    const struct conf_server *conf = &nfstab.servers[stanza];
+    const struct nfs_version *version = reach_version(conf->version, &mount->kernel);
+    enum conf_tls tls = mount_protection_tls(conf->tls, &mount->kernel);
+    struct mount_server *server = &servers[stanza * VARIANTS];
+    while (server->version != version || server->tls != tls)
         server++;
     pthread_mutex_lock(&server->lock);
     if (!server->session && version->session_new)
@@ -154,7 +156,7 @@ static struct mount *mount_new(size_t stanza, const struct conf_export *conf,
     pthread_mutex_init(&mount->contact, NULL);
     pthread_mutex_init(&mount->look, NULL);
     pthread_mutex_init(&mount->lock, NULL);
-    mount->lost = mount->server->lost;
+    mount_protection_learn(mount);
     name_keys(mount, &nfstab.servers[stanza]);
     return mount;
 }
@@ -255,10 +257,13 @@ static int load_configuration(const struct conf_mountinfo *info)
 
 static void add_all(const struct conf_mountinfo *info)
 {
-    servers = sys_alloc_zeroed(nfstab.server_count * VERSIONS * sizeof(*servers));
+    servers = sys_alloc_zeroed(nfstab.server_count * VARIANTS * sizeof(*servers));
     for (size_t i = 0; i < server_count(); i++) {
-        servers[i].conf = &nfstab.servers[i / VERSIONS];
+        const struct conf_server *conf = &nfstab.servers[i / VARIANTS];
+        enum conf_tls unsaid = i / VERSIONS % 2 == 0 ? CONF_TLS_NO : CONF_TLS_REQUIRE;
+        servers[i].conf = conf;
         servers[i].version = versions[i % VERSIONS];
+        servers[i].tls = conf->tls != CONF_TLS_AUTO ? conf->tls : unsaid;
         pthread_mutex_init(&servers[i].lock, NULL);
     }
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {

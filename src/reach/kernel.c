@@ -78,8 +78,7 @@ static void learn(const struct conf_mount *mount, struct reach_kernel_mount *ker
                      : version == CONF_NFS_41 ? &nfs_version41
                                               : NULL;
     kernel->close_to_open = !conf_mount_option(options, "nocto", NULL, 0);
-    kernel->auth_sys =
-        !conf_mount_option(options, "sec", value, sizeof(value)) || strcmp(value, "sys") == 0;
+    kernel->protection = conf_mount_protection(mount);
     conf_mount_option(options, "addr", kernel->address, sizeof(kernel->address));
     int port = conf_mount_option(options, "port", value, sizeof(value)) ? atoi(value) : NFS_PORT;
     kernel->port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : NFS_PORT;

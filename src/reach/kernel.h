@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "config/mountinfo.h"
 #include "config/nfstab.h"
 #include "nfs/nfs.h"
 
@@ -21,9 +22,9 @@ enum { REACH_LAYOUT_BYTES = 48 };
 struct reach_kernel_mount {
     const struct nfs_version *speaks; /* the version of its handles; NULL: none that we speak */
     bool close_to_open; /* the kernel asks the server for attributes at each open (no `nocto`) */
-    bool auth_sys;      /* it calls with AUTH_SYS, as we do */
-    uint16_t port;      /* the server's port */
-    char address[48];   /* the server's address, cut; "": the table does not tell */
+    struct conf_mount_protection protection;
+    uint16_t port;    /* the server's port */
+    char address[48]; /* the server's address, cut; "": the table does not tell */
 };
 
 /* Takes the server's handle out of one that the kernel's NFS client made (fs/nfs/export.c). True
