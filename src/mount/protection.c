@@ -2,6 +2,10 @@
 
 #include <errno.h>
 
+#include "mount/mounts.h"
+#include "rpc/secure/gss.h"
+#include "sys/log.h"
+
 enum conf_tls mount_protection_tls(enum conf_tls tls, const struct reach_kernel_mount *kernel)
 {
     if (tls != CONF_TLS_AUTO)
@@ -44,8 +48,14 @@ const char *mount_protection_text(const struct mount *mount)
 int mount_protection_begin(struct mount *mount)
 {
     if (mount->security >= CONF_SECURITY_KRB5) {
-        mount->why = REACH_NO_KERBEROS;
-        return -EPROTONOSUPPORT;
+        struct rpc_gss_fault fault;
+        if (!rpc_gss_load(&fault)) {
+            mount->why = REACH_NO_KERBEROS;
+            if (mount_may_say(mount, "kerberos", -EPROTONOSUPPORT))
+                log_error("mount %s: %s: %s; %s", mount->conf->mount, rpc_gss_reason(fault.why),
+                          fault.text, rpc_gss_remedy(fault.why));
+            return -EPROTONOSUPPORT;
+        }
     }
     if (mount->server->tls >= CONF_TLS_PREFER) {
         mount->why = REACH_NO_TLS;

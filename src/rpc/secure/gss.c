@@ -338,9 +338,8 @@ bool rpc_gss_acquire(struct rpc_gss_making *making, const struct rpc_identity *i
     if (!enter())
         return lost(fault);
     *fault = (struct rpc_gss_fault){.why = RPC_GSS_NO_TICKET};
-    bool is_ours = identity->uid == (uint32_t)sys_call0(SYS_geteuid);
     bool has_cache = true;
-    if (!cache && !identity->keytab && !is_ours) {
+    if (!cache && !identity->keytab && !identity->usual) {
         has_cache = open_cache(making, identity->uid, other, sizeof(other));
         cache = other;
         if (!has_cache)

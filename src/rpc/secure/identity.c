@@ -15,7 +15,7 @@ static bool is_same(const struct rpc_identity *a, const struct rpc_identity *b)
 {
     return a->uid == b->uid && a->service == b->service && strcmp(a->server, b->server) == 0 &&
            same_text(a->keytab, b->keytab) && same_text(a->principal, b->principal) &&
-           same_text(a->cache, b->cache);
+           same_text(a->cache, b->cache) && a->usual == b->usual;
 }
 
 const struct rpc_identity *rpc_identity_of(const struct rpc_identity *like)
@@ -34,6 +34,7 @@ const struct rpc_identity *rpc_identity_of(const struct rpc_identity *like)
     made->keytab = like->keytab;
     made->principal = like->principal;
     made->cache = like->cache;
+    made->usual = like->usual;
     made->next = first;
     while (!atomic_compare_exchange_weak(&identities, &made->next, made))
         ;

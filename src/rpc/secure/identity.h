@@ -25,7 +25,8 @@ struct rpc_identity {
     char server[RPC_PRINCIPAL_MAX]; /* nfs@HOST */
     const char *keytab;             /* a keytab that gives tickets; NULL: the user's cache does */
     const char *principal;          /* whose keys of it; NULL: the first that it has */
-    const char *cache;              /* the name of the cache; NULL: the user's usual one */
+    const char *cache;              /* the name of the cache; NULL: the user's usual one, */
+    bool usual;                     /* which the library finds, as the process is that user */
 
     _Atomic bool worked;     /* a context of it was made */
     _Atomic uint64_t ends_s; /* when its ticket ends (CLOCK_REALTIME); 0: not known */
