@@ -107,6 +107,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     /* The server's duplicate request cache knows a call again by address and port. Another network
      * interface may have another address. */
     rpc_queue_again(transport, channel->moved);
+    rpc_secure_unpark_all(transport);
     transport->received_ns = sys_now_ns();
     transport->connected = true;
     rpc_prove(transport, transport->received_ns);

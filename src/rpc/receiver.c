@@ -306,6 +306,7 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
 {
     const uint8_t *at = receiver->stage + receiver->start;
     size_t have = receiver->end - receiver->start;
+    receiver->wanted = 0;
     *needs_more = have < 4;
     if (*needs_more)
         return 0;

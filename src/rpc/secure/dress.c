@@ -166,6 +166,7 @@ static void note_copy(struct rpc_secure *secure, struct rpc_dress *dress,
     dress->copies[0].sequence = sequence;
     context->references++;
     context->under_way++;
+    context->open[sequence % RPC_WINDOW_MAX / 64] |= UINT64_C(1) << sequence % 64;
     dress->counted = true;
 }
 

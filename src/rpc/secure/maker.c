@@ -288,8 +288,11 @@ static void install(struct making *making)
         rpc_context_put(making->secure, place->context);
     place->context = making->context;
     place->context->references = 1;
+    place->context->oldest = 1;
+    place->context->made_ns = sys_now_ns();
     place->failures = 0;
-    rpc_place_unpark(making->secure->transport, place, false);
+    rpc_place_unpark(making->secure->transport, place,
+                     !making->secure->transport->connected);
 }
 
 static void note_failure(struct making *making)

@@ -12,6 +12,8 @@
 enum { PROGRAM_AT = 16, VERSION_AT = 20, PROCEDURE_AT = 24 }; /* in the head of a call */
 enum { SAY_EVERY_S = 60, AGAIN_FIRST_MS = 50, AGAIN_DOUBLED = 6 };
 
+#define HELD_UP_NS UINT64_C(100000000)
+
 #define SEQUENCE_MOST UINT32_C(0x7ffffff0) /* RFC 2203 section 5.3.3.1 */
 
 /* ---- contexts ---- */
@@ -106,6 +108,13 @@ static void want(struct rpc_secure *secure, struct rpc_place *place, const struc
     rpc_secure_kick(secure);
 }
 
+/* Do few calls that take long keep others out of the window? Then those go in another context. */
+static bool is_held_up(const struct rpc_context *context, uint64_t now)
+{
+    return rpc_context_room(context) == 0 && context->under_way <= context->window / 2 &&
+           now - context->made_ns > HELD_UP_NS;
+}
+
 static void park(struct rpc_transport *transport, struct rpc_call *call)
 {
     struct rpc_secure *secure = transport->secure;
@@ -115,7 +124,8 @@ static void park(struct rpc_transport *transport, struct rpc_call *call)
         return;
     }
     append(&place->parked_end, call);
-    if (!is_good(place->context, sys_now_ns()))
+    uint64_t now = sys_now_ns();
+    if (!is_good(place->context, now) || is_held_up(place->context, now))
         want(secure, place, call);
 }
 
@@ -127,15 +137,23 @@ void rpc_secure_park_first(struct rpc_transport *transport)
 void rpc_place_unpark(struct rpc_transport *transport, struct rpc_place *place, bool all)
 {
     const struct rpc_context *context = place->context;
-    unsigned room = context && context->window > context->under_way
-                        ? context->window - context->under_way
-                        : 0;
+    uint32_t room = context ? rpc_context_room(context) : 0;
+    struct rpc_call *call, *last_first = NULL;
     while (place->parked && (all || room-- > 0)) {
-        struct rpc_call *call = place->parked;
+        call = place->parked;
         place->parked = call->next_unsent;
         if (!place->parked)
             place->parked_end = &place->parked;
-        rpc_unsent_append(transport, call);
+        if (all) {
+            rpc_unsent_append(transport, call);
+        } else {
+            call->next_unsent = last_first;
+            last_first = call;
+        }
+    }
+    while ((call = last_first) != NULL) { /* before those that came later */
+        last_first = call->next_unsent;
+        rpc_unsent_next(transport, call);
     }
 }
 
@@ -238,8 +256,7 @@ static bool may_go(struct rpc_transport *transport, struct rpc_call *call)
     if (!place)
         return false;
     place->used_ns = now;
-    return !place->parked && is_good(place->context, now) &&
-           place->context->under_way < place->context->window;
+    return is_good(place->context, now) && rpc_context_room(place->context) > 0;
 }
 
 struct rpc_call *rpc_secure_first(struct rpc_transport *transport)
@@ -267,6 +284,12 @@ struct rpc_call *rpc_secure_first(struct rpc_transport *transport)
     return NULL;
 }
 
+static bool is_open(const struct rpc_context *context, uint32_t sequence)
+{
+    sequence %= RPC_WINDOW_MAX;
+    return context->open[sequence / 64] >> sequence % 64 & 1;
+}
+
 void rpc_secure_landed(struct rpc_transport *transport, struct rpc_call *call)
 {
     struct rpc_dress *dress = call->dress;
@@ -275,7 +298,13 @@ void rpc_secure_landed(struct rpc_transport *transport, struct rpc_call *call)
     struct rpc_context *context = dress->copies[0].context;
     dress->counted = false;
     context->under_way--;
+    uint32_t sequence = dress->copies[0].sequence % RPC_WINDOW_MAX;
+    context->open[sequence / 64] &= ~(UINT64_C(1) << sequence % 64);
+    while (context->oldest <= context->sequence && !is_open(context, context->oldest))
+        context->oldest++;
     struct rpc_place *place = find_place(transport->secure, call->identity);
+    if (!transport->connected) /* with the next connection all are looked at */
+        return;
     if (place && place->parked && place->context == context)
         rpc_place_unpark(transport, place, false);
     else if (transport->secure->homeless && context->under_way == 0)

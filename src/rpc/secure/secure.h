@@ -34,9 +34,13 @@ struct rpc_context {
     void *gss;
     unsigned references;
     unsigned under_way; /* calls that were sent and not answered */
-    uint32_t window, sequence;
+    uint32_t window;    /* of sequence numbers that the server takes */
+    uint32_t sequence;  /* the last one that was used */
+    uint32_t oldest;    /* the lowest one that is not answered; none: sequence + 1 */
+    uint64_t open[RPC_WINDOW_MAX / 64]; /* a bit for each that is not answered */
     uint32_t handle_length;
     uint8_t handle[RPC_HANDLE_MAX];
+    uint64_t made_ns;
     uint64_t ends_ns;  /* when its ticket ends (CLOCK_MONOTONIC); 0: not known */
     uint64_t renew_ns; /* when another one is to be made; 0: never */
     bool proven;       /* a call was answered in it */
@@ -55,6 +59,15 @@ struct rpc_place {
     uint32_t program, version;           /* what is called */
     struct rpc_call *parked, **parked_end;
 };
+
+/* How many calls may be sent in it now. A server reads calls of one connection with several
+ * threads, in any order. It drops in silence what is below its window. So the numbers that are not
+ * answered must all be in the window. */
+static inline uint32_t rpc_context_room(const struct rpc_context *context)
+{
+    uint32_t span = context->sequence + 1 - context->oldest;
+    return context->window > span ? context->window - span : 0;
+}
 
 /* A call as it is on the wire. */
 struct rpc_dress {
@@ -123,7 +136,8 @@ void rpc_secure_sent(struct rpc_transport *transport);
 void rpc_secure_refuse(struct rpc_transport *transport, const struct rpc_identity *identity,
                        struct rpc_context *context);
 void rpc_context_put(struct rpc_secure *secure, struct rpc_context *context);
-/* Moves calls that wait in the place to the queue: all, or those that fit in the window. */
+/* Moves calls that wait in the place to the queue: all to its end, or those that fit in the window
+ * to its head. */
 void rpc_place_unpark(struct rpc_transport *transport, struct rpc_place *place, bool all);
 /* Ends all calls that wait in the place with this error. */
 void rpc_place_fail(struct rpc_transport *transport, struct rpc_place *place, int error);
