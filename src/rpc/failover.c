@@ -358,8 +358,8 @@ static bool is_expired(const struct rpc_transport *transport, uint64_t now)
 static bool parked_is_over(const void *context, const struct rpc_call *call)
 {
     const struct rpc_transport *transport = context;
-    return is_over(transport, call,
-                   transport->channel->server->options.soft_timeout_s * SECOND_NS, sys_now_ns());
+    return is_over(transport, call, transport->channel->server->options.soft_timeout_s * SECOND_NS,
+                   sys_now_ns());
 }
 
 /* Calls that wait for Kerberos wait no longer than others: see is_expired(). */
@@ -504,7 +504,7 @@ int rpc_connection_stays(struct rpc_transport *transport)
     return -EAGAIN;
 }
 
-static bool is_own(const struct rpc_call *call)
+bool rpc_is_own(const struct rpc_call *call)
 {
     for (const struct rpc_owned *own = rpc_owned; own; own = own->outer) {
         for (unsigned i = 0; i < own->count; i++) {
@@ -524,7 +524,7 @@ void rpc_strand(struct rpc_transport *transport)
     rpc_queue_again(transport, true);
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
         next = call->next_unsent;
-        rpc_call_fail(transport, call, is_own(call) ? -ENONET : -ENETDOWN);
+        rpc_call_fail(transport, call, rpc_is_own(call) ? -ENONET : -ENETDOWN);
     }
     transport->silent_since_ns = 0;
     transport->attempts = 0;

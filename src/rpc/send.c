@@ -53,8 +53,9 @@ static bool dress(struct rpc_transport *transport, struct rpc_call *call)
     int result = call->identity == &rpc_identity_making ? 0 : rpc_secure_dress(transport, call);
     if (result == 0)
         return true;
-    if (result == -EFAULT) {
-        rpc_call_fail(transport, call, -EFAULT);
+    /* Others' calls are left to threads that are in no handler. */
+    if (result == -EFAULT || (result == -ETIMEDOUT && rpc_is_own(call))) {
+        rpc_call_fail(transport, call, result);
         return false;
     }
     rpc_in_flight_remove(transport, call);
@@ -141,7 +142,7 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
     while (transport->connected && rpc_may_send(transport)) {
         batch_fill(transport, batch, count_max);
         if (__builtin_expect(batch->count == 0, false)) {
-            if (transport->unsent) /* there was no memory */
+            if (rpc_may_send(transport)) /* there was no memory; or see dress() */
                 break;
             continue;
         }

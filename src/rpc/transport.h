@@ -69,7 +69,7 @@ struct rpc_transport {
     struct stats_tally tally;                  /* for the path, while replies are handed out */
     struct rpc_follower *followers;
     bool leading, sending;
-    bool secured; /* nothing but Kerberos may be used here */
+    bool secured;   /* nothing but Kerberos may be used here */
     bool receiving; /* the leader is in the kernel, which may write into a call's memory */
     bool connected;
     unsigned withdrawing;      /* how many threads take calls back: do not connect meanwhile */
@@ -94,9 +94,9 @@ struct rpc_transport {
     uint64_t again_ns;     /* when a call that was sent again was last answered */
     uint64_t elsewhere_ns; /* in a silence: when it was first seen that others are answered */
     struct rpc_secure *secure; /* Kerberos: secure/secure.h; NULL: never needed here */
-    _Atomic bool pinging;  /* `ping` is in flight */
-    uint64_t pinged_ns;    /* since when */
-    struct rpc_call ping;  /* procedure NULL: does the path live? */
+    _Atomic bool pinging;      /* `ping` is in flight */
+    uint64_t pinged_ns;        /* since when */
+    struct rpc_call ping;      /* procedure NULL: does the path live? */
     struct rpc_receiver receiver;
     struct iovec vectors[RPC_RECEIVER_VECTORS]; /* the leader's: where it receives */
     struct rpc_batch batch;                     /* the sending thread's */
@@ -220,6 +220,8 @@ bool rpc_abandon(struct rpc_transport *transport);
 /* For the leader that has just connected and not said so yet, so that rpc_follow_path() missed the
  * connection. 0: it stays. -EAGAIN: the path has moved since, and the connection is closed. */
 int rpc_connection_stays(struct rpc_transport *transport);
+/* Does this thread wait for the call? See rpc_owned. */
+bool rpc_is_own(const struct rpc_call *call);
 /* For the leader, after rpc_abandon(): this thread cannot connect. Its own calls end with -ENONET.
  * Those of other threads, which may be able to, are adrift. */
 void rpc_strand(struct rpc_transport *transport);

@@ -20,7 +20,7 @@
 
 enum {
     SAY_EVERY_S = 60,
-    CACHED_MOST = 1024, /* bytes of a reply that the server keeps: only READ's are longer */
+    CACHED_MOST = 1024,    /* bytes of a reply that the server keeps: only READ's are longer */
     CACHED_SECURED = 2048, /* with what knfsd takes off for Kerberos, which is 800 */
     CACHED_LEAST = 512,
     PAYLOAD_LEAST = 4096,
@@ -163,10 +163,10 @@ static int64_t create_session(const struct nfs_client *client,
 {
     uint32_t cached = client->auth->identity ? CACHED_SECURED : CACHED_MOST;
     const struct nfs4_channel wanted = {.request_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
-                                               .response_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
-                                               .cached_max = cached,
-                                               .operations = NFS4_OPERATIONS_MAX,
-                                               .requests = NFS4_SLOTS};
+                                        .response_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
+                                        .cached_max = cached,
+                                        .operations = NFS4_OPERATIONS_MAX,
+                                        .requests = NFS4_SLOTS};
     struct question question;
     nfs4_put_create_session(begin(&question, client, DIRECTNFS_PROCEDURE_CREATE_SESSION),
                             exchange->client, exchange->sequence, &wanted);

@@ -178,7 +178,7 @@ int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call)
         if (secure->places[i].identity == call->identity)
             context = secure->places[i].context;
     }
-    if (!context || sys_critical_in_handler())
+    if (!context)
         return -EKEYEXPIRED;
     struct rpc_dress *dress = dress_for(transport, call);
     if (!dress)
@@ -191,7 +191,7 @@ int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call)
     else if (at && call->identity->service == RPC_SERVICE_PRIVACY)
         at = put_encrypted(at, call, context, sequence, &error);
     if (!at) {
-        if (error == -EFAULT)
+        if (error == -EFAULT || error == -ETIMEDOUT || error == -ENOMEM)
             return error;
         rpc_secure_refuse(transport, call->identity, context);
         return -EKEYEXPIRED;

@@ -2,32 +2,28 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <gssapi/gssapi.h>
-#include <gssapi/gssapi_ext.h>
 #include <krb5.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "rpc/secure/api.h"
 #include "sys/foreign.h"
 #include "sys/sys.h"
 
 #define LIBRARY "libgssapi_krb5.so.2"
 
-#define FUNCTIONS(X)                                                                            \
-    X(acquire_cred_from) X(release_cred) X(inquire_cred) X(import_name) X(display_name)         \
-    X(release_name) X(init_sec_context) X(delete_sec_context) X(release_buffer)                 \
-    X(display_status) X(get_mic) X(verify_mic) X(wrap_iov) X(wrap_iov_length) X(unwrap_iov)
-
-/* clang-format off */
-static struct {
-#define MEMBER(name) __typeof__(gss_##name) *name;
-    FUNCTIONS(MEMBER)
-} gss;
-/* clang-format on */
+static struct rpc_gss_api gss;
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER; /* while the library is loaded */
 static _Atomic bool loaded;
+
+_Atomic bool rpc_gss_leaks;
+
+void rpc_gss_after_fork(void)
+{
+    pthread_mutex_init(&loading, NULL);
+}
 
 /* The mechanism, and two kinds of names: they are in the library too, but as variables. */
 static gss_OID_desc krb5 = {9, "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"};
@@ -52,7 +48,7 @@ static bool resolve(void *library, const char **missing)
         void **to;
     } symbols[] = {
 #define ENTRY(name) {"gss_" #name, (void **)&gss.name},
-        FUNCTIONS(ENTRY)};
+        RPC_GSS_FUNCTIONS(ENTRY)};
     for (unsigned i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         *symbols[i].to = dlsym(library, symbols[i].name);
         if (!*symbols[i].to) {
@@ -61,6 +57,12 @@ static bool resolve(void *library, const char **missing)
         }
     }
     return true;
+}
+
+void rpc_gss_use(const struct rpc_gss_api *api)
+{
+    gss = *api;
+    atomic_store(&loaded, true);
 }
 
 bool rpc_gss_load(struct rpc_gss_fault *fault)
@@ -139,7 +141,8 @@ const char *rpc_gss_remedy(enum rpc_gss_why why)
         return "look at it with klist -k; the user must be able to read it, and its keys must be "
                "those of the KDC";
     case RPC_GSS_NO_SERVICE:
-        return "make the principal nfs/HOST, or name the server in the nfstab as its principal does";
+        return "make the principal nfs/HOST, or name the server in the nfstab as its principal "
+               "does";
     case RPC_GSS_NO_CLIENT:
         return "correct krb5_principal, or make the principal";
     case RPC_GSS_NO_KDC:
@@ -454,7 +457,8 @@ static int error_of(OM_uint32 major)
                : -EIO;
 }
 
-int rpc_gss_mic(void *context, const void *message, size_t length, uint8_t *mic, size_t *mic_length)
+int rpc_gss_now_mic(void *context, const void *message, size_t length, uint8_t *mic,
+                    size_t *mic_length)
 {
     gss_buffer_desc in = {length, (void *)message}, out = GSS_C_EMPTY_BUFFER;
     OM_uint32 minor;
@@ -472,8 +476,8 @@ int rpc_gss_mic(void *context, const void *message, size_t length, uint8_t *mic,
     return result;
 }
 
-bool rpc_gss_verify(void *context, const void *message, size_t length, const void *mic,
-                    size_t mic_length)
+bool rpc_gss_now_verify(void *context, const void *message, size_t length, const void *mic,
+                        size_t mic_length)
 {
     gss_buffer_desc in = {length, (void *)message}, of = {mic_length, (void *)mic};
     OM_uint32 minor, major;
@@ -485,7 +489,7 @@ bool rpc_gss_verify(void *context, const void *message, size_t length, const voi
     return !GSS_ERROR(major) || GSS_ROUTINE_ERROR(major) == GSS_S_CONTEXT_EXPIRED;
 }
 
-int rpc_gss_wrap_room(void *context, size_t length, size_t *before, size_t *after)
+int rpc_gss_now_wrap_room(void *context, size_t length, size_t *before, size_t *after)
 {
     gss_iov_buffer_desc vectors[] = {
         {GSS_IOV_BUFFER_TYPE_HEADER, GSS_C_EMPTY_BUFFER},
@@ -506,7 +510,7 @@ int rpc_gss_wrap_room(void *context, size_t length, size_t *before, size_t *afte
     return encrypts && *before + *after <= RPC_GSS_WRAP_MORE ? 0 : -EIO;
 }
 
-int rpc_gss_wrap(void *context, uint8_t *token, size_t before, size_t length, size_t after)
+int rpc_gss_now_wrap(void *context, uint8_t *token, size_t before, size_t length, size_t after)
 {
     gss_iov_buffer_desc vectors[] = {
         {GSS_IOV_BUFFER_TYPE_HEADER, GSS_C_EMPTY_BUFFER},
@@ -532,8 +536,8 @@ int rpc_gss_wrap(void *context, uint8_t *token, size_t before, size_t length, si
     return GSS_ERROR(major) ? error_of(major) : encrypts ? 0 : -EIO;
 }
 
-bool rpc_gss_unwrap(void *context, void *token, size_t token_length, uint8_t **message,
-                    size_t *length)
+bool rpc_gss_now_unwrap(void *context, void *token, size_t token_length, uint8_t **message,
+                        size_t *length)
 {
     gss_iov_buffer_desc vectors[] = {
         {GSS_IOV_BUFFER_TYPE_STREAM, {token_length, token}},
@@ -547,8 +551,7 @@ bool rpc_gss_unwrap(void *context, void *token, size_t token_length, uint8_t **m
     leave();
     *message = vectors[1].buffer.value;
     *length = vectors[1].buffer.length;
-    return encrypted &&
-           (!GSS_ERROR(major) || GSS_ROUTINE_ERROR(major) == GSS_S_CONTEXT_EXPIRED) &&
+    return encrypted && (!GSS_ERROR(major) || GSS_ROUTINE_ERROR(major) == GSS_S_CONTEXT_EXPIRED) &&
            *message >= (uint8_t *)token && *length <= token_length &&
            *message + *length <= (uint8_t *)token + token_length;
 }
@@ -557,7 +560,7 @@ void rpc_gss_delete(void *context)
 {
     gss_ctx_id_t gone = context;
     OM_uint32 minor;
-    if (!context || !enter())
+    if (!context || atomic_load(&rpc_gss_leaks) || !enter())
         return;
     gss.delete_sec_context(&minor, &gone, GSS_C_NO_BUFFER);
     leave();

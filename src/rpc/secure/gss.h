@@ -1,8 +1,9 @@
 /*
  * Kerberos by the GSS API (RFC 2743, 4121): what src/rpc/secure asks of libgssapi_krb5.
  *
- * The library is loaded when a mount first asks for it. All of its functions are called here, inside
- * the gate of sys/foreign.h. None of these functions may be called in a handler.
+ * The library is loaded when a mount first asks for it. All of its functions are called here,
+ * inside the gate of sys/foreign.h. Only those with a context may be called in a handler: another
+ * thread does the work then (aside.c).
  */
 #ifndef RPC_SECURE_GSS_H
 #define RPC_SECURE_GSS_H
@@ -14,9 +15,9 @@
 #include "rpc/secure/identity.h"
 
 enum {
-    RPC_GSS_MIC_MAX = 256,      /* the longest MIC that is sent or taken */
-    RPC_GSS_WRAP_MORE = 512,    /* so many bytes a wrapped message is longer, at most */
-    RPC_GSS_TEXT = 320          /* room for a sentence of rpc_gss_fault */
+    RPC_GSS_MIC_MAX = 256,   /* the longest MIC that is sent or taken */
+    RPC_GSS_WRAP_MORE = 512, /* so many bytes a wrapped message is longer, at most */
+    RPC_GSS_TEXT = 320       /* room for a sentence of rpc_gss_fault */
 };
 
 /* Why there is no context. */
@@ -50,7 +51,7 @@ bool rpc_gss_load(struct rpc_gss_fault *fault);
 /* A context while it is made. All zeros; rpc_gss_making_end() frees what it has. */
 struct rpc_gss_making {
     void *credential, *target, *context;
-    int cache; /* a descriptor, or 0: the cache of another user, which was looked at */
+    int cache;       /* a descriptor, or 0: the cache of another user, which was looked at */
     char memory[64]; /* the name of the cache in memory, if a keytab is used */
     uint64_t lifetime_s;
 };
@@ -80,7 +81,8 @@ bool rpc_gss_whose(const struct rpc_gss_making *making, char *name, size_t size,
 
 /* ---- with a context ---- */
 
-/* 0, -EKEYEXPIRED: the context is over, or -EIO. *mic_length: the room, then the length. */
+/* 0, -EKEYEXPIRED: the context is over, -ETIMEDOUT: no other thread could do it, or -EIO.
+ * *mic_length: the room, then the length. */
 int rpc_gss_mic(void *context, const void *message, size_t length, uint8_t *mic,
                 size_t *mic_length);
 bool rpc_gss_verify(void *context, const void *message, size_t length, const void *mic,
@@ -97,5 +99,22 @@ bool rpc_gss_unwrap(void *context, void *token, size_t token_length, uint8_t **m
                     size_t *length);
 /* Forgets a context. */
 void rpc_gss_delete(void *context);
+
+/* In the child of fork(). */
+void rpc_gss_after_fork(void);
+
+/* ---- for aside.c ---- */
+
+/* The same, not in a handler. */
+int rpc_gss_now_mic(void *context, const void *message, size_t length, uint8_t *mic,
+                    size_t *mic_length);
+bool rpc_gss_now_verify(void *context, const void *message, size_t length, const void *mic,
+                        size_t mic_length);
+int rpc_gss_now_wrap_room(void *context, size_t length, size_t *before, size_t *after);
+int rpc_gss_now_wrap(void *context, uint8_t *token, size_t before, size_t length, size_t after);
+bool rpc_gss_now_unwrap(void *context, void *token, size_t token_length, uint8_t **message,
+                        size_t *length);
+/* A thread may be using some context for ever: no context is deleted any more. */
+extern _Atomic bool rpc_gss_leaks;
 
 #endif

@@ -207,8 +207,7 @@ static bool check_window(struct making *making, const struct answer *answer)
 {
     uint32_t window = htonl(answer->window);
     if (answer->flavor != FLAVOR || answer->window == 0 ||
-        !rpc_gss_verify(making->gss.context, &window, 4, answer->verifier,
-                        answer->verifier_length))
+        !rpc_gss_verify(making->gss.context, &window, 4, answer->verifier, answer->verifier_length))
         return fail(making, RPC_GSS_REFUSED, "its answer cannot be verified");
     making->context->window = answer->window < RPC_WINDOW_MAX ? answer->window : RPC_WINDOW_MAX;
     return true;
@@ -220,8 +219,8 @@ static bool converse(struct making *making)
     struct answer answer = {.token = NULL, .major = 1};
     struct rpc_gss_token ours;
     for (unsigned i = 0; i < STEPS_MOST; i++) {
-        int more = rpc_gss_step(&making->gss, answer.token, answer.token_length, &ours,
-                                &making->fault);
+        int more =
+            rpc_gss_step(&making->gss, answer.token, answer.token_length, &ours, &making->fault);
         if (more < 0)
             return false;
         bool sends = ours.length > 0;
@@ -291,8 +290,7 @@ static void install(struct making *making)
     place->context->oldest = 1;
     place->context->made_ns = sys_now_ns();
     place->failures = 0;
-    rpc_place_unpark(making->secure->transport, place,
-                     !making->secure->transport->connected);
+    rpc_place_unpark(making->secure->transport, place, !making->secure->transport->connected);
 }
 
 static void note_failure(struct making *making)
@@ -357,8 +355,7 @@ static void make(struct making *making)
 {
     making->fault.why = RPC_GSS_WELL;
     bool made = rpc_gss_load(&making->fault) &&
-                rpc_gss_acquire(&making->gss, making->identity, &making->fault) &&
-                converse(making);
+                rpc_gss_acquire(&making->gss, making->identity, &making->fault) && converse(making);
     if (made) {
         making->context->gss = making->gss.context;
         making->gss.context = NULL;
@@ -597,4 +594,5 @@ void rpc_secure_after_fork(void)
 {
     memset(&makers, 0, sizeof(makers));
     pthread_mutex_init(&makers.lock, NULL);
+    rpc_gss_after_fork();
 }

@@ -244,8 +244,7 @@ bool rpc_secure_waits(const struct rpc_transport *transport)
  * of ours asks for more. It is the last thing between a fault elsewhere and the network. */
 static bool may_go_plain(const struct rpc_transport *transport, const struct rpc_call *call)
 {
-    return !transport->channel->server->options.secured ||
-           rpc_word(call->head + PROCEDURE_AT) == 0;
+    return !transport->channel->server->options.secured || rpc_word(call->head + PROCEDURE_AT) == 0;
 }
 
 static bool may_go(struct rpc_transport *transport, struct rpc_call *call)
@@ -263,8 +262,7 @@ struct rpc_call *rpc_secure_first(struct rpc_transport *transport)
 {
     struct rpc_call *call;
     while ((call = transport->unsent) != NULL) {
-        if (transport->unsent_offset > 0 || call == &transport->ping ||
-            call->identity == &rpc_identity_making)
+        if (call->sent || call == &transport->ping || call->identity == &rpc_identity_making)
             return call;
         if (!call->identity) {
             if (may_go_plain(transport, call))

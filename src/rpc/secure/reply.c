@@ -137,9 +137,8 @@ static void send_again(struct rpc_transport *transport, struct rpc_call *call)
 static int denied(struct rpc_transport *transport, struct rpc_call *call, const uint8_t *message,
                   size_t length)
 {
-    uint32_t status = length >= 20 && rpc_word(message + 12) == AUTH_ERROR
-                          ? rpc_word(message + 16)
-                          : 0;
+    uint32_t status =
+        length >= 20 && rpc_word(message + 12) == AUTH_ERROR ? rpc_word(message + 16) : 0;
     bool anew = status == CREDPROBLEM || status == CTXPROBLEM || status == REJECTEDCRED ||
                 status == REJECTEDVERF || status == BADCRED || status == BADVERF;
     if (call->identity == &rpc_identity_making || !call->dress)

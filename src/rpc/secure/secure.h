@@ -22,11 +22,11 @@
 struct rpc_transport;
 
 enum {
-    RPC_PLACES = 16,       /* identities on a channel at a time */
-    RPC_HANDLE_MAX = 256,  /* bytes of a context's handle */
-    RPC_WINDOW_MAX = 256,  /* calls under way in a context */
-    RPC_COPIES_KNOWN = 2,  /* of a call: a reply to an earlier one is taken too */
-    RPC_DENIALS_MAX = 4    /* how often a call is sent anew in another context */
+    RPC_PLACES = 16,      /* identities on a channel at a time */
+    RPC_HANDLE_MAX = 256, /* bytes of a context's handle */
+    RPC_WINDOW_MAX = 256, /* calls under way in a context */
+    RPC_COPIES_KNOWN = 2, /* of a call: a reply to an earlier one is taken too */
+    RPC_DENIALS_MAX = 4   /* how often a call is sent anew in another context */
 };
 
 /* A context. Freed with its last reference: that of a place, and those of calls. */
@@ -41,9 +41,9 @@ struct rpc_context {
     uint32_t handle_length;
     uint8_t handle[RPC_HANDLE_MAX];
     uint64_t made_ns;
-    uint64_t ends_ns;  /* when its ticket ends (CLOCK_MONOTONIC); 0: not known */
-    uint64_t renew_ns; /* when another one is to be made; 0: never */
-    bool proven;       /* a call was answered in it */
+    uint64_t ends_ns;         /* when its ticket ends (CLOCK_MONOTONIC); 0: not known */
+    uint64_t renew_ns;        /* when another one is to be made; 0: never */
+    bool proven;              /* a call was answered in it */
     struct rpc_context *next; /* in the list of those to be deleted */
 };
 
@@ -76,7 +76,7 @@ struct rpc_dress {
         struct rpc_context *context; /* NULL: no copy */
         uint32_t sequence;
     } copies[RPC_COPIES_KNOWN]; /* the last one first */
-    bool counted;      /* under way in the context of the last copy */
+    bool counted;               /* under way in the context of the last copy */
     unsigned denials;
     size_t capacity;   /* of bytes[] */
     size_t own_length; /* bytes[]: record mark, header, verifier; with a service all of it */
@@ -147,7 +147,8 @@ void rpc_secure_park_first(struct rpc_transport *transport);
 /* ---- dress.c ---- */
 
 /* Makes the bytes of a call that is in flight, and so has its xid. 0, -EFAULT: memory of the
- * application is missing, -ENOMEM, or -EKEYEXPIRED: its context is of no use. */
+ * application is missing, -ENOMEM, -ETIMEDOUT: not in this handler, or -EKEYEXPIRED: its context is
+ * of no use. */
 int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call);
 /* Vectors for a dressed call: at most payload_count + 3. */
 int rpc_secure_vectors(const struct rpc_call *call, struct iovec *vectors);
