@@ -161,10 +161,10 @@ static int64_t create_session(const struct nfs_client *client,
                               const struct nfs4_exchange_id *exchange,
                               struct nfs4_create_session *made, struct net_channel **over)
 {
-    uint32_t cached = client->auth->identity ? CACHED_SECURED : CACHED_MOST;
     const struct nfs4_channel wanted = {.request_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
                                         .response_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
-                                        .cached_max = cached,
+                                        .cached_max =
+                                            client->auth->identity ? CACHED_SECURED : CACHED_MOST,
                                         .operations = NFS4_OPERATIONS_MAX,
                                         .requests = NFS4_SLOTS};
     struct question question;
@@ -342,8 +342,7 @@ static int64_t make_fenced(const struct nfs_client *client)
     struct rpc_auth auth;
     bool proves = !session->fence.taking;
     nfs4_fence_auth(&auth);
-    if (!client->auth->identity)
-        anybody.auth = &auth;
+    anybody.auth = client->auth->identity ? client->auth : &auth;
     int64_t status = proves ? nfs4_fence_begin(client) : 0;
     if (status == 0)
         status = make_once(&anybody);

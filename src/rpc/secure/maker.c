@@ -4,8 +4,7 @@
  * context, and makes those again that will end soon.
  */
 #include "rpc/transport.h"
-#include "rpc/message.h"
-#include "rpc/secure/secure.h"
+#include "rpc/secure/converse.h"
 #include "run/log_limit.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
@@ -13,7 +12,6 @@
 #include "sys/log.h"
 #include "sys/thread.h"
 
-#include <arpa/inet.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,21 +19,12 @@
 #define SECOND_NS UINT64_C(1000000000)
 
 enum {
-    FLAVOR = 6,
-    GSS_VERSION = 1,
-    PROCEDURE_INIT = 1,
-    PROCEDURE_CONTINUE_INIT = 2,
-    STEPS_MOST = 8,
-    STEP_MS = 15000, /* for the server's answer to each step */
-    REPLY_MOST = 16384,
     RETRY_FIRST_MS = 500,
     RETRY_DOUBLED = 3,
     SAY_EVERY_S = 60,
     SLEEP_S = 60,
     RENEW_LEAST_S = 60
 };
-
-const struct rpc_identity rpc_identity_making = {.service = RPC_SERVICE_NONE};
 
 static struct {
     pthread_mutex_t lock; /* guards the list, `started`, `walking` and `leaving`; held briefly */
@@ -46,20 +35,7 @@ static struct {
 
 /* ---- one context ---- */
 
-struct making {
-    struct rpc_secure *secure;
-    struct rpc_place *place;
-    const struct rpc_identity *identity;
-    uint32_t program, version;
-    struct rpc_context *context;
-    struct rpc_gss_making gss;
-    struct rpc_gss_fault fault;
-    struct rpc_call call;
-    uint8_t reply[REPLY_MOST];
-};
-
-/* May the maker use the transport? It is not freed until unpin(). */
-static bool pin(struct rpc_secure *secure)
+bool rpc_secure_pin(struct rpc_secure *secure)
 {
     pthread_mutex_lock(&makers.lock);
     bool stays = !secure->leaving;
@@ -68,177 +44,11 @@ static bool pin(struct rpc_secure *secure)
     return stays;
 }
 
-static void unpin(struct rpc_secure *secure)
+void rpc_secure_unpin(struct rpc_secure *secure)
 {
     pthread_mutex_lock(&makers.lock);
     secure->pins--;
     pthread_mutex_unlock(&makers.lock);
-}
-
-static uint8_t *put(uint8_t *at, uint32_t value)
-{
-    value = htonl(value);
-    memcpy(at, &value, 4);
-    return at + 4;
-}
-
-/* The credential of a call that makes a context, and an empty verifier. */
-static void make_auth(struct rpc_auth *auth, const struct making *making, uint32_t procedure)
-{
-    const struct rpc_context *context = making->context;
-    uint32_t padded = (context->handle_length + 3) & ~UINT32_C(3);
-    memset(auth, 0, sizeof(*auth));
-    auth->identity = &rpc_identity_making;
-    uint8_t *at = put(auth->bytes, FLAVOR);
-    at = put(at, 20 + padded);
-    at = put(at, GSS_VERSION);
-    at = put(at, procedure);
-    at = put(at, 0);
-    at = put(at, (uint32_t)making->identity->service);
-    at = put(at, context->handle_length);
-    memcpy(at, context->handle, context->handle_length);
-    at = put(at + padded, 0); /* verifier AUTH_NONE, no body */
-    at = put(at, 0);
-    auth->length = (uint32_t)(at - auth->bytes);
-}
-
-/* A cursor over what the server answered. */
-struct reading {
-    const uint8_t *at;
-    size_t left;
-    bool bad;
-};
-
-static uint32_t take_word(struct reading *reading)
-{
-    if (reading->left < 4) {
-        reading->bad = true;
-        return 0;
-    }
-    uint32_t word = rpc_word(reading->at);
-    reading->at += 4;
-    reading->left -= 4;
-    return word;
-}
-
-static const uint8_t *take_opaque(struct reading *reading, uint32_t most, uint32_t *length)
-{
-    *length = take_word(reading);
-    size_t padded = ((size_t)*length + 3) & ~(size_t)3;
-    const uint8_t *at = reading->at;
-    if (*length > most || padded > reading->left) {
-        reading->bad = true;
-        *length = 0;
-        return at;
-    }
-    reading->at += padded;
-    reading->left -= padded;
-    return at;
-}
-
-/* rpc_gss_init_res, and the verifier before it. */
-struct answer {
-    const uint8_t *verifier, *token;
-    uint32_t verifier_length, token_length;
-    uint32_t flavor, major, minor, window;
-};
-
-static bool fail(struct making *making, enum rpc_gss_why why, const char *text)
-{
-    making->fault.why = why;
-    snprintf(making->fault.text, sizeof(making->fault.text), "%s", text);
-    return false;
-}
-
-static bool read_answer(struct making *making, struct answer *answer)
-{
-    struct reading reading = {making->reply, making->call.received, false};
-    struct rpc_context *context = making->context;
-    uint32_t length;
-    answer->flavor = take_word(&reading);
-    answer->verifier = take_opaque(&reading, RPC_GSS_MIC_MAX, &answer->verifier_length);
-    take_word(&reading); /* accept_stat: it is SUCCESS */
-    const uint8_t *handle = take_opaque(&reading, RPC_HANDLE_MAX, &length);
-    answer->major = take_word(&reading);
-    answer->minor = take_word(&reading);
-    answer->window = take_word(&reading);
-    answer->token = take_opaque(&reading, REPLY_MOST, &answer->token_length);
-    if (reading.bad)
-        return fail(making, RPC_GSS_REFUSED, "its answer is garbage");
-    memcpy(context->handle, handle, length);
-    context->handle_length = length;
-    return true;
-}
-
-/* Sends a token, and takes the answer. */
-static bool exchange(struct making *making, const struct rpc_gss_token *token, bool first,
-                     struct answer *answer)
-{
-    struct rpc_auth auth;
-    struct rpc_call *call = &making->call, *calls[] = {call};
-    struct iovec payload = {token->bytes, token->length};
-    struct iovec destination = {making->reply, sizeof(making->reply)};
-    make_auth(&auth, making, first ? PROCEDURE_INIT : PROCEDURE_CONTINUE_INIT);
-    uint8_t *at = rpc_call_begin(call, &auth, making->program, making->version, 0);
-    rpc_call_end(call, put(at, (uint32_t)token->length));
-    call->payload = &payload;
-    call->payload_count = 1;
-    call->payload_length = token->length;
-    call->destination = &destination;
-    call->destination_count = 1;
-    call->destination_length = sizeof(making->reply);
-    if (!pin(making->secure))
-        return fail(making, RPC_GSS_NO_SERVER, "the mount is given up");
-    rpc_submit_on(making->secure->transport->channel, calls, 1);
-    rpc_wait_for(calls, 1, STEP_MS);
-    unpin(making->secure);
-    if (call->error == -EACCES)
-        return fail(making, RPC_GSS_REFUSED, "it denies the call");
-    if (call->error == -EREMOTEIO || call->error == -EBADMSG || call->error == -EOPNOTSUPP ||
-        call->error == -EPROTONOSUPPORT)
-        return fail(making, RPC_GSS_REFUSED, strerrordesc_np(-call->error));
-    if (call->error != 0)
-        return fail(making, RPC_GSS_NO_SERVER, strerrordesc_np(-call->error));
-    return read_answer(making, answer);
-}
-
-/* The window is signed, so that nobody can change it. */
-static bool check_window(struct making *making, const struct answer *answer)
-{
-    uint32_t window = htonl(answer->window);
-    if (answer->flavor != FLAVOR || answer->window == 0 ||
-        !rpc_gss_verify(making->gss.context, &window, 4, answer->verifier, answer->verifier_length))
-        return fail(making, RPC_GSS_REFUSED, "its answer cannot be verified");
-    making->context->window = answer->window < RPC_WINDOW_MAX ? answer->window : RPC_WINDOW_MAX;
-    return true;
-}
-
-/* The conversation with the server. */
-static bool converse(struct making *making)
-{
-    struct answer answer = {.token = NULL, .major = 1};
-    struct rpc_gss_token ours;
-    for (unsigned i = 0; i < STEPS_MOST; i++) {
-        int more =
-            rpc_gss_step(&making->gss, answer.token, answer.token_length, &ours, &making->fault);
-        if (more < 0)
-            return false;
-        bool sends = ours.length > 0;
-        bool went_well = !sends || exchange(making, &ours, i == 0, &answer);
-        rpc_gss_token_free(&ours);
-        if (!went_well)
-            return false;
-        if (sends && answer.major > 1) { /* not GSS_S_COMPLETE, nor GSS_S_CONTINUE_NEEDED */
-            rpc_gss_say(answer.major, answer.minor, &making->fault);
-            return false;
-        }
-        if (more == 0)
-            return answer.major == 0 ? check_window(making, &answer)
-                                     : fail(making, RPC_GSS_REFUSED, "it wants more");
-        if (!sends)
-            return fail(making, RPC_GSS_OTHER, "nothing is left to say");
-    }
-    return fail(making, RPC_GSS_OTHER, "it goes on and on");
 }
 
 /* When to make another one: before a tenth of the time, and at least a minute, is left. A short
@@ -257,7 +67,7 @@ static void set_times(struct rpc_context *context, struct rpc_identity *identity
     atomic_store(&identity->ends_s, sys_clock_ns(CLOCK_REALTIME) / SECOND_NS + lifetime_s);
 }
 
-static void say(const struct making *making, bool waits)
+static void say(const struct rpc_making *making, bool waits)
 {
     char subject[512];
     const struct rpc_gss_fault *fault = &making->fault;
@@ -274,13 +84,13 @@ static void say(const struct making *making, bool waits)
 
 /* Calls of an identity that worked wait, as on a hard mount, and so they do while a KDC or the
  * server is away. What a person has to set right fails at once. */
-static bool is_waited_for(const struct making *making)
+static bool is_waited_for(const struct rpc_making *making)
 {
     return atomic_load(&making->identity->worked) || making->fault.why == RPC_GSS_NO_KDC ||
            making->fault.why == RPC_GSS_NO_SERVER;
 }
 
-static void install(struct making *making)
+static void install(struct rpc_making *making)
 {
     struct rpc_place *place = making->place;
     if (place->context)
@@ -293,7 +103,7 @@ static void install(struct making *making)
     rpc_place_unpark(making->secure->transport, place, !making->secure->transport->connected);
 }
 
-static void note_failure(struct making *making)
+static void note_failure(struct rpc_making *making)
 {
     struct rpc_place *place = making->place;
     uint64_t now = sys_now_ns();
@@ -315,7 +125,7 @@ static void note_failure(struct making *making)
 }
 
 /* Tells the transport. */
-static void finish(struct making *making, bool made)
+static void finish(struct rpc_making *making, bool made)
 {
     struct rpc_secure *secure = making->secure;
     struct rpc_identity *identity = (struct rpc_identity *)making->identity;
@@ -324,7 +134,7 @@ static void finish(struct making *making, bool made)
         set_times(making->context, identity, making->gss.lifetime_s);
         atomic_store(&identity->worked, true);
     }
-    if (pin(secure)) {
+    if (rpc_secure_pin(secure)) {
         struct rpc_transport *transport = secure->transport;
         pthread_mutex_lock(&transport->lock);
         making->place->making = false;
@@ -338,7 +148,7 @@ static void finish(struct making *making, bool made)
             rpc_send_unsent(transport, false);
         rpc_call_finished(transport);
         pthread_mutex_unlock(&transport->lock);
-        unpin(secure);
+        rpc_secure_unpin(secure);
     }
 }
 
@@ -351,11 +161,12 @@ static void secure_put(struct rpc_secure *secure)
         sys_free(secure);
 }
 
-static void make(struct making *making)
+static void make(struct rpc_making *making)
 {
     making->fault.why = RPC_GSS_WELL;
     bool made = rpc_gss_load(&making->fault) &&
-                rpc_gss_acquire(&making->gss, making->identity, &making->fault) && converse(making);
+                rpc_gss_acquire(&making->gss, making->identity, &making->fault) &&
+                rpc_converse(making);
     if (made) {
         making->context->gss = making->gss.context;
         making->gss.context = NULL;
@@ -381,13 +192,13 @@ static void *make_thread(void *argument)
 
 /* Takes a place whose context is wanted. NULL: none is, or there is no memory. Under the
  * transport's lock. */
-static struct making *take(struct rpc_secure *secure, uint64_t now)
+static struct rpc_making *take(struct rpc_secure *secure, uint64_t now)
 {
     for (unsigned i = 0; i < RPC_PLACES; i++) {
         struct rpc_place *place = &secure->places[i];
         if (!place->wanted || place->making || now < place->retry_ns)
             continue;
-        struct making *making = sys_alloc(sizeof(*making));
+        struct rpc_making *making = sys_alloc(sizeof(*making));
         struct rpc_context *context = sys_alloc_zeroed(sizeof(*context));
         if (!making || !context) {
             sys_free(making);
@@ -446,7 +257,7 @@ static void delete_dead(struct rpc_context *dead)
 static uint64_t look_after(struct rpc_secure *secure)
 {
     struct rpc_transport *transport = secure->transport;
-    struct making *making;
+    struct rpc_making *making;
     uint64_t now = sys_now_ns();
     pthread_mutex_lock(&transport->lock);
     uint64_t next = look_at_places(secure, now);
@@ -522,7 +333,7 @@ void rpc_secure_make_here(struct rpc_transport *transport)
     if (!wanted || sys_critical_in_handler())
         return;
     bool started = start();
-    struct making *making = started ? NULL : take(secure, sys_now_ns());
+    struct rpc_making *making = started ? NULL : take(secure, sys_now_ns());
     if (!making)
         return;
     pthread_mutex_unlock(&transport->lock);
