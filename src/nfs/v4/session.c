@@ -20,8 +20,8 @@
 
 enum {
     SAY_EVERY_S = 60,
-    CACHED_MOST = 1024,    /* bytes of a reply that the server keeps: only READ's are longer */
-    CACHED_SECURED = 2048, /* with what knfsd takes off for Kerberos, which is 800 */
+    CACHED_MOST = 1024, /* bytes of a reply that the server keeps: only READ's are longer */
+    CACHED_SECURED = CACHED_MOST + 1024, /* knfsd takes 800 off for Kerberos */
     CACHED_LEAST = 512,
     PAYLOAD_LEAST = 4096,
     OPERATIONS_LEAST = 5,
@@ -341,8 +341,7 @@ static int64_t make_fenced(const struct nfs_client *client)
     struct nfs_client anybody = *client;
     struct rpc_auth auth;
     bool proves = !session->fence.taking;
-    nfs4_fence_auth(&auth);
-    anybody.auth = client->auth->identity ? client->auth : &auth;
+    nfs4_fence_anybody(&anybody, &auth);
     int64_t status = proves ? nfs4_fence_begin(client) : 0;
     if (status == 0)
         status = make_once(&anybody);
@@ -556,9 +555,8 @@ int nfs4_session_leads_here(const struct nfs_client *over)
     struct nfs4_exchange_id exchange;
     struct nfs_client asking = *over;
     struct rpc_auth auth;
-    nfs4_fence_auth(&auth);
-    if (session->fence.of.name && !over->auth->identity)
-        asking.auth = &auth;
+    if (session->fence.of.name)
+        nfs4_fence_anybody(&asking, &auth);
     pthread_mutex_lock(&session->lock);
     struct nfs4_opaque major = session->major, scope = session->scope;
     uint64_t minor = session->minor;
