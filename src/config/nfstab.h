@@ -206,6 +206,10 @@ bool conf_address_equal(const struct sockaddr_storage *a, const struct sockaddr_
  * entries. The text is for free(3). NULL: there is no memory. */
 char *conf_nfstab_print(const struct conf_nfstab *tab);
 
+/* Does any stanza ask for Kerberos or for TLS? Then mistakes must not leave all files to the
+ * kernel. A wrong word for them counts as the strongest. */
+bool conf_nfstab_demands(const struct conf_nfstab *tab);
+
 /* Frees what the tree owns and leaves an empty tree. */
 void conf_nfstab_free(struct conf_nfstab *tab);
 

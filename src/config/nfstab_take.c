@@ -173,6 +173,8 @@ void conf_take_security(struct parser *parser)
         return;
     unsigned found = words_choose(&parser->words, parser->at, conf_security_words,
                                   CONF_SECURITY_KRB5P + 1, parser->keyword->expected);
+    if (found == 0)
+        found = CONF_SECURITY_KRB5P; /* whatever was meant: see conf_nfstab_demands() */
     if (of_all || parser->keyword->of_stanza) {
         stanza->security = found;
         stanza->security_at = parser->at;
@@ -187,8 +189,9 @@ void conf_take_tls(struct parser *parser)
     if (!only_once(parser))
         return;
     parser->stanza.server->tls_at = parser->at;
-    parser->stanza.server->tls = words_choose(&parser->words, parser->at, conf_tls_words,
-                                              CONF_TLS_REQUIRE + 1, parser->keyword->expected);
+    unsigned found = words_choose(&parser->words, parser->at, conf_tls_words, CONF_TLS_REQUIRE + 1,
+                                  parser->keyword->expected);
+    parser->stanza.server->tls = found == 0 ? CONF_TLS_REQUIRE : found;
 }
 
 void conf_take_tls_direct(struct parser *parser)

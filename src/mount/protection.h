@@ -11,15 +11,14 @@
 
 #include "mount/mount.h"
 
-/* `tls:` of a stanza as it counts for a mount that the kernel protects like this. Never AUTO. */
-enum conf_tls mount_protection_tls(enum conf_tls tls, const struct reach_kernel_mount *kernel);
-
 /* Sets what the mount has of it, once its place and its server are known. */
 void mount_protection_learn(struct mount *mount);
 
-/* "sys", "krb5p", "sys+tls", ...: how the calls of a mount are protected, for messages and
- * statistics. Static. */
-const char *mount_protection_text(const struct mount *mount);
+/* How the calls of a mount are protected, for messages and statistics: "sys", "krb5p+tls". */
+static inline const char *mount_protection_text(const struct mount *mount)
+{
+    return reach_protection_text(mount->security, mount->server->tls == CONF_TLS_REQUIRE);
+}
 
 /* Can this process protect the calls as they must be? Else `why` of the mount is set. 0 or -errno.
  * Under `contact`. */

@@ -65,4 +65,18 @@ bool reach_kernel_has_layouts(dev_t device, char type[REACH_LAYOUT_BYTES]);
 const struct nfs_version *reach_version(enum conf_version wanted,
                                         const struct reach_kernel_mount *kernel);
 
+/* The protection of a mount's calls: the export's or the stanza's, else the kernel's, else none.
+ * Never AUTO. */
+enum conf_security reach_security(enum conf_security wanted,
+                                  const struct reach_kernel_mount *kernel);
+enum conf_tls reach_tls(enum conf_tls wanted, const struct reach_kernel_mount *kernel);
+
+/* "sys", "krb5p", "sys+tls", ... Static. */
+const char *reach_protection_text(enum conf_security security, bool tls);
+
+/* Does the kernel's mount protect its calls at least so? Kerberos within TLS hides what it sends as
+ * krb5p does, and a mount with krb5p is not in clear. */
+bool reach_kernel_covers(const struct reach_kernel_mount *kernel, enum conf_security security,
+                         enum conf_tls tls);
+
 #endif
