@@ -1,13 +1,12 @@
 #include "mount/credentials.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 #include "ledger/store/users.h"
 #include "reach/server.h"
-#include "rpc/secure/identity.h"
+#include "reach/kerberos.h"
 #include "sys/alloc.h"
 #include "sys/sys.h"
 
@@ -20,17 +19,13 @@ struct auth_entry {
 };
 static _Atomic(struct auth_entry *) auths;
 static char machine[65];
-static char caches[512]; /* KRB5CCNAME as the process began with; "": not set, or not to be used */
 
 void mount_auth_start(void)
 {
     struct utsname name;
     if (sys_call1(SYS_uname, &name) == 0)
         snprintf(machine, sizeof(machine), "%s", name.nodename);
-    /* Not of a program that is another user than who started it. */
-    const char *told = secure_getenv("KRB5CCNAME");
-    if (told && strlen(told) < sizeof(caches))
-        snprintf(caches, sizeof(caches), "%s", told);
+    reach_kerberos_start();
 }
 
 _Static_assert((int)LEDGER_USER_GROUPS == (int)REACH_GROUPS_MAX, "all of them");
@@ -39,22 +34,10 @@ _Static_assert((int)LEDGER_USER_GROUPS == (int)REACH_GROUPS_MAX, "all of them");
 static bool find_identity(const struct mount *mount, uint32_t uid,
                           const struct rpc_identity **identity)
 {
-    static const enum rpc_service services[] = {[CONF_SECURITY_KRB5] = RPC_SERVICE_NONE,
-                                                [CONF_SECURITY_KRB5I] = RPC_SERVICE_INTEGRITY,
-                                                [CONF_SECURITY_KRB5P] = RPC_SERVICE_PRIVACY};
-    const struct conf_server *conf = mount->server->conf;
     *identity = NULL;
     if (__builtin_expect(mount->security < CONF_SECURITY_KRB5, true))
         return true;
-    struct rpc_identity like = {.uid = uid,
-                                .service = services[mount->security],
-                                .keytab = conf->krb5_keytab,
-                                .principal = conf->krb5_principal,
-                                .usual = uid == (uint32_t)sys_call0(SYS_getuid)};
-    snprintf(like.server, sizeof(like.server), "nfs@%s", conf->name);
-    if (like.usual && caches[0])
-        like.cache = caches;
-    *identity = rpc_identity_of(&like);
+    *identity = reach_kerberos_identity(mount->server->conf, mount->security, uid);
     return *identity != NULL;
 }
 

@@ -296,7 +296,8 @@ static int try_paths(struct mount *mount, struct mount_addresses *addresses,
         }
     }
     size_t last = attempt->order[count - 1];
-    mount->why = reach_why_call(attempt->services[last], attempt->results[last], &mount_tunables);
+    mount->why = reach_why_as(attempt->services[last], attempt->results[last], &mount_tunables,
+                              mount_auth_now(mount));
     return attempt->results[last];
 }
 
@@ -309,7 +310,8 @@ static void say_failures(const struct mount *mount, const struct attempt *attemp
         say = attempt->results[i] != 0 && mount_may_say(mount, "path", result);
     for (size_t i = 0; i < conf->path_count && say; i++) {
         int failure = attempt->results[i];
-        enum reach_why why = reach_why_call(attempt->services[i], failure, &mount_tunables);
+        enum reach_why why =
+            reach_why_as(attempt->services[i], failure, &mount_tunables, mount_auth_now(mount));
         const char *remedy = reach_remedy(why);
         if (failure != 0)
             log_warning("server %s: mounting %s over path %s failed: %s%s%s%s%s%s", conf->name,
