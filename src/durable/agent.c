@@ -58,6 +58,8 @@ static bool is_served(const struct mount *mount, uint32_t number)
 
 uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, bool *wake)
 {
+    if (__builtin_expect(auth->identity != NULL, false)) /* it may have no ticket of the user */
+        return 0;
     uint32_t number = ledger_agent_number(), user = mount_auth_user(auth);
     if (user && is_served(mount, number) && ledger_agent_vouches(number, user))
         return user;
@@ -75,7 +77,7 @@ uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, b
 void durable_agent_meet(struct mount *mount)
 {
     uint32_t number = ledger_agent_number();
-    if (number && !ledger_agent_knows(number))
+    if (number && mount->security < CONF_SECURITY_KRB5 && !ledger_agent_knows(number))
         (void)ledger_agent_ask(atomic_load(&mount->registry_key), mount->device);
 }
 

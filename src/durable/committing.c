@@ -29,7 +29,7 @@ struct committing durable_committing_entry(struct mount *mount, const struct rpc
 {
     return (struct committing){
         .to = {.mount = mount,
-               .client = mount_client(mount, mount_vouch_of_writer(file, auth)),
+               .client = mount_client(mount, mount_vouch_of_writer(mount, file, auth)),
                .use = {.fh = fh},
                .entry = file},
         .path = mount->path};

@@ -102,7 +102,7 @@ static int ask_root(struct mount *mount, const struct rpc_auth *auth, bool known
                   finding.what == REACH_OTHER_TIME ? "another change time" : "another file number");
     if (result == 0 || result == -EXDEV)
         return result;
-    mount->why = reach_why_call(REACH_NFS, result, &mount_tunables);
+    mount->why = reach_why_as(REACH_NFS, result, &mount_tunables, auth);
     if (mount_may_say(mount, "service", result))
         log_warning("server %s: %s: no answer from the NFS service: %s", mount->server->conf->name,
                     mount->conf->directory, strerrordesc_np(-result));

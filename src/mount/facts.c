@@ -1,5 +1,6 @@
 /* The keys of facts, and how long they are good. */
 #include "mount/facts.h"
+#include "rpc/secure/identity.h"
 
 #include <string.h>
 
@@ -47,6 +48,12 @@ static void add_text(struct key *key, const char *text, size_t length)
 static void add_credential(struct key *key, const struct rpc_auth *auth)
 {
     enum { STAMP = 8, BEHIND = 12 };
+    if (auth->identity) {
+        add_number(key, auth->uid);
+        add_number(key, auth->identity->service);
+        add_text(key, auth->identity->server, strlen(auth->identity->server));
+        return;
+    }
     add(key, auth->bytes, STAMP);
     if (auth->length > BEHIND)
         add(key, auth->bytes + BEHIND, auth->length - BEHIND);

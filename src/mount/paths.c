@@ -147,6 +147,9 @@ static int mount_over(struct mount *mount, struct net_address *address, int time
     *service = REACH_MOUNT;
     uint64_t asked_ns = sys_now_ns();
     result = mount3_mount(&target, mount->conf->directory, &root->fh, NULL, NULL);
+    /* Some servers' MOUNT knows AUTH_SYS only, as knfsd's. The root is proven by secured calls. */
+    if (result == -EKEYREJECTED && target.auth->identity && (target.auth = mount_auth_plain(mount)))
+        result = mount3_mount(&target, mount->conf->directory, &root->fh, NULL, NULL);
     stats_call(DIRECTNFS_PROCEDURE_MOUNT, sys_now_ns() - asked_ns, result != 0);
     return result;
 }
@@ -170,8 +173,12 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
         net_address_set_port(&paths[count++].peer, server->nfsport);
     }
     bool moves = named && server->version->leads_here && !server->conf->fence;
+    bool secured = true;
+    for (size_t i = 0; i < server->conf->export_count; i++)
+        secured = secured && server->conf->exports[i].security >= CONF_SECURITY_KRB5;
     struct net_server_options options = {
         .name = server->conf->name,
+        .secured = secured,
         .id = stats_id,
         .connections_max = server->conf->connections ? server->conf->connections
                                                      : (unsigned)mount_tunables.connections,
@@ -289,7 +296,8 @@ static int try_paths(struct mount *mount, struct mount_addresses *addresses,
         }
     }
     size_t last = attempt->order[count - 1];
-    mount->why = reach_why_call(attempt->services[last], attempt->results[last], &mount_tunables);
+    mount->why = reach_why_as(attempt->services[last], attempt->results[last], &mount_tunables,
+                              mount_auth_now(mount));
     return attempt->results[last];
 }
 
@@ -302,7 +310,8 @@ static void say_failures(const struct mount *mount, const struct attempt *attemp
         say = attempt->results[i] != 0 && mount_may_say(mount, "path", result);
     for (size_t i = 0; i < conf->path_count && say; i++) {
         int failure = attempt->results[i];
-        enum reach_why why = reach_why_call(attempt->services[i], failure, &mount_tunables);
+        enum reach_why why =
+            reach_why_as(attempt->services[i], failure, &mount_tunables, mount_auth_now(mount));
         const char *remedy = reach_remedy(why);
         if (failure != 0)
             log_warning("server %s: mounting %s over path %s failed: %s%s%s%s%s%s", conf->name,

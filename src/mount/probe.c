@@ -24,7 +24,10 @@ int mount_probe_client(const struct mount_server *server, const struct net_addre
                                   .session = server->session,
                                   .auth = auth,
                                   .timeout_ms = timeout_ms};
-    return reach_over(address, ports, 1, &mount_tunables, &client->server);
+    int result = reach_over(address, ports, 1, &mount_tunables, &client->server);
+    if (result == 0)
+        client->server->options.secured = auth->identity != NULL;
+    return result;
 }
 
 /* A mount of this server whose root is known; NULL: none yet. */

@@ -3,6 +3,8 @@
 #include <errno.h>
 
 #include "mount/mounts.h"
+#include "rpc/secure/gss.h"
+#include "sys/log.h"
 
 void mount_protection_learn(struct mount *mount, bool unknown)
 {
@@ -22,8 +24,14 @@ void mount_protection_learn(struct mount *mount, bool unknown)
 int mount_protection_begin(struct mount *mount)
 {
     if (mount->security >= CONF_SECURITY_KRB5) {
-        mount->why = REACH_NO_KERBEROS;
-        return -EPROTONOSUPPORT;
+        struct rpc_gss_fault fault;
+        if (!rpc_gss_load(&fault)) {
+            mount->why = REACH_NO_KERBEROS;
+            if (mount_may_say(mount, "kerberos", -EPROTONOSUPPORT))
+                log_error("mount %s: %s: %s; %s", mount->conf->mount, rpc_gss_reason(fault.why),
+                          fault.text, rpc_gss_remedy(fault.why));
+            return -EPROTONOSUPPORT;
+        }
     }
     if (mount->server->tls >= CONF_TLS_PREFER) {
         mount->why = REACH_NO_TLS;

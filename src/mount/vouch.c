@@ -189,11 +189,12 @@ void mount_vouch_all(int socket)
     }
 }
 
-const struct rpc_auth *mount_vouch_of_writer(struct ledger_file *file, const struct rpc_auth *own)
+const struct rpc_auth *mount_vouch_of_writer(const struct mount *mount, struct ledger_file *file,
+                                             const struct rpc_auth *own)
 {
     uint32_t number = ledger_file_user(file);
     const struct rpc_auth *auth = NULL;
     if (number != 0 && number < LEDGER_USERS && atomic_load(&is_vouched[number]))
-        auth = mount_credentials_of(&vouched[number]);
+        auth = mount_credentials_of(mount, &vouched[number]);
     return auth ? auth : own;
 }

@@ -30,6 +30,7 @@ bool mount_vouch_is_agent(void);
 
 /* The credential with which to send what a process left of the file: its own, if this process is
  * the agent and has vouched for it; else `own`. */
-const struct rpc_auth *mount_vouch_of_writer(struct ledger_file *file, const struct rpc_auth *own);
+const struct rpc_auth *mount_vouch_of_writer(const struct mount *mount, struct ledger_file *file,
+                                             const struct rpc_auth *own);
 
 #endif

@@ -80,13 +80,22 @@ static const struct {
                               "mount the export there, or correct the nfstab"},
 };
 
+static bool is_kerberos(enum reach_why why)
+{
+    return why >= REACH_KERBEROS && why <= REACH_KERBEROS_LAST;
+}
+
 const char *reach_reason(enum reach_why why)
 {
+    if (is_kerberos(why))
+        return rpc_gss_reason((enum rpc_gss_why)(why - REACH_KERBEROS));
     return reasons[why].text;
 }
 
 const char *reach_remedy(enum reach_why why)
 {
+    if (is_kerberos(why))
+        return rpc_gss_remedy((enum rpc_gss_why)(why - REACH_KERBEROS));
     return reasons[why].remedy;
 }
 
@@ -172,4 +181,13 @@ enum reach_why reach_why_call(enum reach_service service, int error,
     default:
         return REACH_NO_ANSWER;
     }
+}
+
+enum reach_why reach_why_as(enum reach_service service, int error,
+                            const struct conf_tunables *tunables, const struct rpc_auth *auth)
+{
+    uint32_t why = auth && auth->identity ? atomic_load(&auth->identity->why) : RPC_GSS_WELL;
+    if (why != RPC_GSS_WELL && (error == -EACCES || error == -ETIMEDOUT || error == -EKEYREJECTED))
+        return (enum reach_why)(REACH_KERBEROS + why);
+    return reach_why_call(service, error, tunables);
 }

@@ -6,6 +6,8 @@
 #define REACH_REASON_H
 
 #include "config/tunables.h"
+#include "rpc/rpc.h"
+#include "rpc/secure/gss.h"
 
 enum reach_why {
     REACH_FINE,
@@ -41,6 +43,9 @@ enum reach_why {
     REACH_ELSEWHERE,
     REACH_NAME_IN_USE,
     REACH_NONSENSE,
+    /* Kerberos: one for each of enum rpc_gss_why, in its order. */
+    REACH_KERBEROS,
+    REACH_KERBEROS_LAST = REACH_KERBEROS + RPC_GSS_OTHER,
     /* The mount cannot be served this way. */
     REACH_LAYOUTS,
     /* Another host may use it. */
@@ -72,5 +77,8 @@ enum reach_why reach_why_path(int error);
 enum reach_service { REACH_MAPPER, REACH_MOUNT, REACH_NFS, REACH_NFS_HIGH_PORT };
 enum reach_why reach_why_call(enum reach_service service, int error,
                               const struct conf_tunables *tunables);
+/* The same as reach_why_call(), if calls with this credential fail for want of Kerberos. */
+enum reach_why reach_why_as(enum reach_service service, int error,
+                            const struct conf_tunables *tunables, const struct rpc_auth *auth);
 
 #endif

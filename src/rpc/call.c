@@ -107,6 +107,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     /* The server's duplicate request cache knows a call again by address and port. Another network
      * interface may have another address. */
     rpc_queue_again(transport, channel->moved);
+    rpc_secure_unpark_all(transport);
     transport->received_ns = sys_now_ns();
     transport->connected = true;
     rpc_prove(transport, transport->received_ns);
@@ -131,7 +132,7 @@ static unsigned expected_calls(struct rpc_transport *transport,
             continue;
         if (count == 0)
             transport->oldest_xid = xid;
-        if (!call->find_payload)
+        if (!call->find_payload || rpc_is_wrapped(call))
             break;
         expected[count++] = call;
     }
@@ -209,7 +210,8 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     transport->received_ns = now;
     net_channel_heard(transport->channel, now);
     stats_add_locked(&transport->channel->stats->received_bytes, (uint64_t)got);
-    struct rpc_receiver_owner owner = {rpc_call_sent, rpc_call_answered, transport};
+    struct rpc_receiver_owner owner = {rpc_call_sent, rpc_call_answered, transport,
+                                       rpc_secure_answered, rpc_secure_verified};
     int result = rpc_receiver_received(receiver, (size_t)got, &owner);
     stats_tally_end(&transport->tally);
     if (result == -EFAULT) {
@@ -217,7 +219,8 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         return;
     }
     if (result != 0) {
-        if (net_server_may_say(transport->channel->server, RPC_SAY_EVERY_S))
+        if (result != -ECONNRESET &&
+            net_server_may_say(transport->channel->server, RPC_SAY_EVERY_S))
             log_error("server %s: garbage in the stream of replies over %s; connecting again",
                       transport->channel->server->name,
                       transport->channel->path->address.peer_text);
@@ -407,11 +410,13 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
         } else if (!lead && transport->leading) {
             struct rpc_follower self = {.word = &calls[i]->state, .call = calls[i]};
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
+            rpc_secure_help(transport);
             if (!is_settled(calls[i])) /* the leader may wait for slots that this thread has */
                 rpc_drive_others(transport);
         } else {
             lead = true;
             rpc_lead_once(transport, calls[i], timeout_ms);
+            rpc_secure_help(transport);
             rpc_drive_others(transport);
         }
     }
@@ -460,6 +465,7 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
         } else {
             lead = true;
             rpc_lead_once(transport, NULL, timeout_ms);
+            rpc_secure_help(transport);
             rpc_drive_others(transport);
         }
     }
@@ -478,6 +484,25 @@ void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms)
     wait_until(calls, count, sys_now_ns() + (uint64_t)timeout_ms * 1000000);
 }
 
+/* Ends what threads that make contexts wait for, until they do not use the transport any more. */
+static void end_makers(struct rpc_transport *transport)
+{
+    while (!rpc_secure_leave(transport)) {
+        pthread_mutex_lock(&transport->lock);
+        struct rpc_call *call = transport->unsent;
+        while (call && call->identity != &rpc_identity_making)
+            call = call->next_unsent;
+        for (unsigned i = 0; i < RPC_SLOTS && !call; i++) {
+            struct rpc_call *sent = transport->calls[i];
+            call = sent && sent->identity == &rpc_identity_making ? sent : NULL;
+        }
+        if (call)
+            withdraw(transport, call, -ETIMEDOUT);
+        pthread_mutex_unlock(&transport->lock);
+        sys_nanosleep_ms(1);
+    }
+}
+
 void rpc_server_destroy(struct net_server *server)
 {
     if (!server)
@@ -488,6 +513,8 @@ void rpc_server_destroy(struct net_server *server)
         if (!transport)
             continue;
         rpc_keep_forget(transport);
+        end_makers(transport);
+        rpc_secure_free(transport);
         rpc_receiver_free(&transport->receiver);
         pthread_mutex_destroy(&transport->lock);
         sys_free(transport);

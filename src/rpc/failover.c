@@ -354,6 +354,23 @@ static bool is_expired(const struct rpc_transport *transport, uint64_t now)
     return expired;
 }
 
+/* Has a parked call waited for so long? */
+static bool parked_is_over(const void *context, const struct rpc_call *call)
+{
+    const struct rpc_transport *transport = context;
+    return is_over(transport, call, transport->channel->server->options.soft_timeout_s * SECOND_NS,
+                   sys_now_ns());
+}
+
+/* Calls that wait for Kerberos wait no longer than others: see is_expired(). */
+static void end_parked(struct rpc_transport *transport)
+{
+    struct rpc_call *call;
+    while (transport->channel->server->options.soft_timeout_s > 0 &&
+           (call = rpc_secure_find(transport, parked_is_over, transport)) != NULL)
+        rpc_call_fail(transport, call, -ENETDOWN);
+}
+
 void rpc_look_after_silence(struct rpc_transport *transport)
 {
     const struct net_channel *channel = transport->channel;
@@ -367,6 +384,8 @@ void rpc_look_after_silence(struct rpc_transport *transport)
         rpc_connection_lost(transport);
         return;
     }
+    if (__builtin_expect(transport->secure != NULL, false))
+        end_parked(transport);
     if (transport->in_flight == 0 && !transport->proving)
         return;
     if (transport->proving)
@@ -413,10 +432,11 @@ bool rpc_abandon(struct rpc_transport *transport)
     int error = !failed ? -ENETDOWN : transport->failure ? transport->failure : -ECONNRESET;
     if (transport->sending || transport->withdrawing ||
         (!elsewhere && !failed && !is_expired(transport, sys_now_ns())) ||
-        (transport->in_flight == 0 && !transport->unsent))
+        (transport->in_flight == 0 && !transport->unsent && !rpc_secure_waits(transport)))
         return false;
     net_channel_disconnect(channel);
     rpc_receiver_reset(&transport->receiver);
+    rpc_secure_unpark_all(transport);
     rpc_queue_again(transport, true);
     unsigned count = 0;
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
@@ -484,7 +504,7 @@ int rpc_connection_stays(struct rpc_transport *transport)
     return -EAGAIN;
 }
 
-static bool is_own(const struct rpc_call *call)
+bool rpc_is_own(const struct rpc_call *call)
 {
     for (const struct rpc_owned *own = rpc_owned; own; own = own->outer) {
         for (unsigned i = 0; i < own->count; i++) {
@@ -500,10 +520,11 @@ void rpc_strand(struct rpc_transport *transport)
     if (transport->sending || transport->withdrawing)
         return;
     rpc_receiver_reset(&transport->receiver);
+    rpc_secure_unpark_all(transport);
     rpc_queue_again(transport, true);
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
         next = call->next_unsent;
-        rpc_call_fail(transport, call, is_own(call) ? -ENONET : -ENETDOWN);
+        rpc_call_fail(transport, call, rpc_is_own(call) ? -ENONET : -ENETDOWN);
     }
     transport->silent_since_ns = 0;
     transport->attempts = 0;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "directnfs/stats.h"
+#include "rpc/secure/identity.h"
 
 enum {
     MESSAGE_CALL = 0,
@@ -56,6 +57,14 @@ void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint
     auth->length = (uint32_t)(p - auth->bytes);
 }
 
+void rpc_auth_secure(struct rpc_auth *auth, uint32_t gid, const struct rpc_identity *identity)
+{
+    memset(auth, 0, sizeof(*auth));
+    auth->uid = identity->uid;
+    auth->gid = gid;
+    auth->identity = identity;
+}
+
 const struct rpc_auth rpc_auth_none = {.length = 16}; /* twice: flavour 0, no body */
 
 uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint32_t program,
@@ -68,6 +77,8 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
     call->answered = NULL;
     call->unready = 0;
     call->exact = NULL;
+    call->identity = auth->identity;
+    call->dress = NULL;
     call->unsettled = call->resent = false;
     call->xid = 0;
     call->queued_ns = call->sent_ns = 0;

@@ -20,6 +20,12 @@ void rpc_call_stamp(struct rpc_call *call, uint32_t xid);
  */
 int rpc_reply_parse(const uint8_t *message, size_t have, size_t *results);
 
+/*
+ * Takes all results of a call, which are accepted and successful: sets its error, results and
+ * received, and copies the payload to its destination. 0 or -EFAULT.
+ */
+int rpc_results_take(struct rpc_call *call, uint8_t *results, size_t length);
+
 /* Makes vectors for the bytes [from, from + length) of `vectors`; `slice` has room for `count`.
  * Returns how many it made. */
 int rpc_vectors_slice(const struct iovec *vectors, int count, size_t from, size_t length,

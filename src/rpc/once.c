@@ -10,6 +10,7 @@ int rpc_call_once(const struct net_address *address, enum net_port ports, struct
                                          .port_policy = ports,
                                          .retransmit_timeout_s = (unsigned)timeout_ms / 1000 + 2,
                                          .hidden = true,
+                                         .secured = call->identity != NULL,
                                          .once = true};
     struct net_server *server;
     int result = net_server_create(&options, address, 1, &server);

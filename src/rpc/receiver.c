@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rpc/message.h"
+#include "rpc/secure/secure.h"
 #include "sys/critical.h"
 #include "sys/alloc.h"
 
@@ -57,7 +58,7 @@ void rpc_receiver_reset(struct rpc_receiver *receiver)
     receiver->aim_count = receiver->aim = 0;
     receiver->target = NULL;
     receiver->payload_length = 0;
-    receiver->skip = 0;
+    receiver->skip = receiver->wanted = 0;
     receiver->careful = false;
     stage_shrink(receiver);
 }
@@ -149,7 +150,9 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
     want += receiver->skip < RPC_RECEIVER_STAGE ? receiver->skip : RPC_RECEIVER_STAGE;
     if (longest > 0 && !bulk && receiver->end < want)
         want -= receiver->end; /* what follows is payload, for its destination */
-    if (want < receiver->end)
+    if (receiver->wanted > 0)
+        want = receiver->wanted;
+    else if (want < receiver->end)
         want = receiver->end; /* a long record, which has to be here as a whole */
     size_t heads = (RPC_AIMS_MAX + 1) * (receiver->guess + 3);
     size_t capacity = receiver->end + want > heads ? receiver->end + want : heads;
@@ -199,6 +202,30 @@ static void answer_from_memory(struct rpc_call *call, const uint8_t *message, si
     call->received = 0;
     call->results_length = parsed > 0 ? have : 0;
     memcpy(call->results, message + results, call->results_length);
+}
+
+int rpc_results_take(struct rpc_call *call, uint8_t *results, size_t length)
+{
+    size_t head = length;
+    uint32_t payload = 0;
+    call->error = 0;
+    call->received = call->results_length = 0;
+    if (call->find_payload &&
+        (call->find_payload(results, length, &head, &payload) != 1 || head > length ||
+         payload > length - head || payload > call->destination_length))
+        call->error = -EBADMSG;
+    if (payload == 0)
+        head = length;
+    if (head > RPC_RESULTS_MAX)
+        call->error = -EBADMSG;
+    if (call->error != 0)
+        return 0;
+    if (payload > 0 && deliver(call, payload, results + head) != 0)
+        return -EFAULT;
+    memcpy(call->results, results, head);
+    call->results_length = head;
+    call->received = payload;
+    return 0;
 }
 
 /* Joins the first two fragments of the record at the stage's start, as soon as the mark between
@@ -279,6 +306,7 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
 {
     const uint8_t *at = receiver->stage + receiver->start;
     size_t have = receiver->end - receiver->start;
+    receiver->wanted = 0;
     *needs_more = have < 4;
     if (*needs_more)
         return 0;
@@ -306,7 +334,8 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     size_t available = have - 4 < length ? have - 4 : length;
     size_t results = 0, head = 0;
     uint32_t payload = 0;
-    if (call->find_payload && rpc_reply_parse(message, available, &results) > 0) {
+    if (call->find_payload && !rpc_is_wrapped(call) &&
+        rpc_reply_parse(message, available, &results) > 0) {
         int found = call->find_payload(message + results, available - results, &head, &payload);
         size_t before = results + head;
         if (found == 1 && payload > 0 && before <= length && payload <= length - before &&
@@ -316,6 +345,9 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
             bool in_place = aimed && 4 + before == have && aim->landed <= payload;
             if (aimed_left(receiver) && !in_place)
                 return take_back(receiver);
+            if (__builtin_expect(call->identity != NULL, false) &&
+                !owner->verified(owner->context, call, message, available))
+                return -ECONNRESET;
             receiver->guess = 4 + before;
             call->error = 0;
             memcpy(call->results, message + results, head);
@@ -333,8 +365,13 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     if (aimed_left(receiver))
         return take_back(receiver);
     *needs_more = available < length;
+    receiver->wanted = *needs_more && call->identity ? length - available : 0;
     if (*needs_more)
         return 0;
+    if (__builtin_expect(call->identity != NULL, false)) {
+        receiver->start += 4 + length;
+        return owner->secured(owner->context, call, (uint8_t *)message, length);
+    }
     answer_from_memory(call, message, length);
     receiver->start += 4 + length;
     owner->answered(owner->context, call);

@@ -39,6 +39,12 @@ struct rpc_receiver_owner {
     /* The call is answered: error, results and received are set. Do not touch it afterwards. */
     void (*answered)(void *context, struct rpc_call *call);
     void *context;
+    /* The whole reply to a call with an identity is in memory: unpacks it, and answers the call.
+     * 0, or as rpc_receiver_received(). */
+    int (*secured)(void *context, struct rpc_call *call, uint8_t *message, size_t length);
+    /* Is such a reply, with arguments in clear, what it should be up to its results? */
+    bool (*verified)(void *context, const struct rpc_call *call, const uint8_t *message,
+                     size_t have);
 };
 
 /* Owned by the leader of a channel. */
@@ -49,6 +55,7 @@ struct rpc_receiver {
     size_t guess;            /* from record mark to payload, in the last reply with a payload */
     struct rpc_call *target; /* the call that gets payload at its destination, or is aimed at */
     size_t payload_length;   /* of target; 0 while it is only aimed at */
+    size_t wanted;           /* bytes that a record lacks which is needed whole; 0: not known */
     size_t skip;             /* bytes of the stream to drop: padding, unknown calls */
 
     struct rpc_aim aims[RPC_AIMS_MAX + 1];
@@ -79,6 +86,7 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
  * -EBADMSG: the stream makes no sense. Close the connection.
  * -ENOMEM: there is no memory. Close the connection.
  * -EFAULT: memory of `target` is missing. Close the connection.
+ * -ECONNRESET: what came cannot be believed, and the log says so. Close the connection.
  */
 int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
                           const struct rpc_receiver_owner *owner);

@@ -26,16 +26,23 @@ enum {
     RPC_PAYLOAD_MAX = 1 << 20
 };
 
-/* An AUTH_SYS credential (RFC 5531 appendix A) and an empty verifier, encoded once. Immutable. */
+struct rpc_identity; /* secure/identity.h */
+
+/* A credential. AUTH_SYS (RFC 5531 appendix A), with an empty verifier, is encoded once. With an
+ * identity it is RPCSEC_GSS, and encoded for each call as that is sent. Immutable. */
 struct rpc_auth {
     uint32_t uid, gid;
-    uint32_t length;
+    const struct rpc_identity *identity; /* NULL: AUTH_SYS, or AUTH_NONE */
+    uint32_t length;                     /* of bytes[]; 0 with an identity */
     uint8_t bytes[RPC_AUTH_BYTES_MAX];
 };
 
 /* Encodes a credential. Groups beyond 16 are left out, as AUTH_SYS has no room for them. */
 void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint32_t gid,
                   const uint32_t *groups, unsigned count);
+
+/* The credential of an identity of Kerberos. */
+void rpc_auth_secure(struct rpc_auth *auth, uint32_t gid, const struct rpc_identity *identity);
 
 extern const struct rpc_auth rpc_auth_none; /* AUTH_NONE */
 
@@ -117,6 +124,7 @@ struct rpc_call {
     uint16_t exact_at;                 /* for `exact`: a place in `head`, */
     int16_t exact_slot;                /* a slot (-1: not entered), */
     uint32_t exact_generation;         /* and which session it entered */
+    const struct rpc_identity *identity; /* as its credential has it */
     /* Where src/nfs counts it, by the numbers of directnfs/stats.h. rpc_call_begin() sets nowhere:
      * DIRECTNFS_PROCEDURES and NULL. */
     uint32_t procedure;
@@ -135,6 +143,7 @@ struct rpc_call {
     uint64_t connected_ns; /* when the connection that answered was made */
 
     /* Owned by rpc. */
+    struct rpc_dress *dress; /* how it is sent by RPCSEC_GSS; NULL: not sent yet, or not so */
     struct net_channel *_Atomic channel;
     uint32_t xid; /* 0: none yet */
     bool sent;    /* it is in the table of calls in flight */
@@ -210,7 +219,7 @@ bool rpc_take_up(struct rpc_call *call);
  * that does not answer, it puts a line on the log at most once a minute. Afterwards each call's
  * `error` tells how the RPC went (RFC 5531 section 9):
  * 0: it is answered.
- * -EACCES: the credential was refused.
+ * -EACCES: the credential was refused, or the user has none.
  * -EPROTONOSUPPORT: the server lacks the program or version.
  * -EOPNOTSUPP: it lacks the procedure.
  * -EREMOTEIO: it has a system error.

@@ -6,6 +6,8 @@
 
 static size_t call_length(const struct rpc_call *call)
 {
+    if (__builtin_expect(call->dress != NULL, false))
+        return rpc_secure_length(call);
     return call->head_length + ((call->payload_length + 3) & ~(size_t)3) + call->tail_length;
 }
 
@@ -15,13 +17,17 @@ static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t ski
     struct iovec *vectors = batch->vectors + batch->vector_count;
     struct iovec *parts = skip > 0 ? batch->parts : vectors;
     int count = 0;
-    parts[count++] = (struct iovec){call->head, call->head_length};
-    for (int i = 0; i < call->payload_count; i++)
-        parts[count++] = call->payload[i];
-    size_t padding = -call->payload_length & 3, behind = padding + call->tail_length;
-    const uint8_t *tail = call->tail_length > 0 ? call->tail - padding : zeros;
-    if (behind > 0)
-        parts[count++] = (struct iovec){(void *)tail, behind};
+    if (__builtin_expect(call->dress != NULL, false)) {
+        count = rpc_secure_vectors(call, parts);
+    } else {
+        parts[count++] = (struct iovec){call->head, call->head_length};
+        for (int i = 0; i < call->payload_count; i++)
+            parts[count++] = call->payload[i];
+        size_t padding = -call->payload_length & 3, behind = padding + call->tail_length;
+        const uint8_t *tail = call->tail_length > 0 ? call->tail - padding : zeros;
+        if (behind > 0)
+            parts[count++] = (struct iovec){(void *)tail, behind};
+    }
     size_t length = call_length(call) - skip;
     if (skip > 0) /* the rest of a call that was sent in part */
         count = rpc_vectors_slice(parts, count, skip, length, vectors);
@@ -41,6 +47,26 @@ static uint64_t *resent_on_mount(const struct rpc_call *call)
     return &call->counted->operations[operation].resent;
 }
 
+/* Makes the bytes of a call with an identity. False: it is not sent now, or not at all. */
+static bool dress(struct rpc_transport *transport, struct rpc_call *call)
+{
+    int result = call->identity == &rpc_identity_making ? 0 : rpc_secure_dress(transport, call);
+    if (result == 0)
+        return true;
+    /* Others' calls are left to threads that are in no handler. */
+    if (result == -EFAULT || (result == -ETIMEDOUT && rpc_is_own(call))) {
+        rpc_call_fail(transport, call, result);
+        return false;
+    }
+    rpc_in_flight_remove(transport, call);
+    stats_add_locked(&transport->channel->stats->outstanding, -1);
+    call->sent = false;
+    rpc_unsent_prepend(transport, call);
+    if (result == -EKEYEXPIRED)
+        rpc_secure_park_first(transport);
+    return false;
+}
+
 static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch, unsigned count_max)
 {
     struct directnfs_channel_stats *stats = transport->channel->stats;
@@ -49,13 +75,15 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
     batch->vector_count = 0;
     uint64_t now = sys_now_ns();
     while (rpc_may_send(transport) && batch->count < count_max &&
-           batch->vector_count + transport->unsent->payload_count + 2 <= RPC_BATCH_VECTORS) {
+           batch->vector_count + transport->unsent->payload_count + 3 <= RPC_BATCH_VECTORS) {
         struct rpc_call *call = rpc_unsent_take(transport);
         if (!call->sent) { /* it is true for the rest of a call that was sent in part */
             call->sent = true;
             rpc_in_flight_add(transport, call);
-            stats_add_locked(&stats->sends, 1);
             stats_add_locked(&stats->outstanding, 1);
+            if (__builtin_expect(call->identity != NULL, false) && !dress(transport, call))
+                break;
+            stats_add_locked(&stats->sends, 1);
             if (call->sent_ns == 0) {
                 call->sent_ns = now;
             } else {
@@ -113,6 +141,11 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
     transport->sending = true;
     while (transport->connected && rpc_may_send(transport)) {
         batch_fill(transport, batch, count_max);
+        if (__builtin_expect(batch->count == 0, false)) {
+            if (rpc_may_send(transport)) /* there was no memory; or see dress() */
+                break;
+            continue;
+        }
         int fd = transport->channel->fd;
         pthread_mutex_unlock(&transport->lock);
         struct msghdr message = {.msg_iov = batch->vectors,
@@ -145,5 +178,7 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
         }
     }
     transport->sending = false;
+    if (__builtin_expect(transport->secure != NULL, false))
+        rpc_secure_sent(transport);
     rpc_connection_leave(transport);
 }

@@ -19,6 +19,7 @@ void rpc_transport_init(struct rpc_transport *transport, struct net_channel *cha
     memset(transport, 0, sizeof(*transport));
     pthread_mutex_init(&transport->lock, NULL);
     transport->channel = channel;
+    transport->secured = channel->server->options.secured;
     transport->unsent_end = &transport->unsent;
     transport->finished_end = &transport->finished;
     uint64_t seed = sys_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)sys_getpid() * 0x10001 +
@@ -90,6 +91,8 @@ void rpc_unsent_remove(struct rpc_transport *transport, struct rpc_call *call)
         call->queued = false;
         return;
     }
+    if (__builtin_expect(call->identity != NULL, false))
+        rpc_secure_remove(transport, call);
 }
 
 void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
@@ -166,6 +169,8 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
     transport->calls[call->xid % RPC_SLOTS] = NULL;
     transport->in_flight--;
     transport->payloads -= call->find_payload != NULL;
+    if (__builtin_expect(call->identity != NULL, false))
+        rpc_secure_landed(transport, call);
 }
 
 /* The call's owner goes on as soon as the lock is free, so this is the last access to the call. An
@@ -175,6 +180,8 @@ static void call_done(struct rpc_transport *transport, struct rpc_call *call, en
     if (__builtin_expect(call->exact != NULL, false) && call->exact_slot >= 0 &&
         state != RPC_ADRIFT)
         call->exact->leave(call->exact, call);
+    if (__builtin_expect(call->identity != NULL, false))
+        rpc_secure_over(transport, call);
     if (call != &transport->ping) {
         rpc_outstanding_add(transport, -1);
         net_load_remove(transport->channel, rpc_call_bytes(call));
@@ -380,6 +387,7 @@ bool rpc_close_idle(struct net_channel *channel, uint64_t idle_ns)
 void rpc_after_fork(struct net_server *server)
 {
     rpc_keep_after_fork();
+    rpc_secure_after_fork();
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct rpc_transport *transport = server->channels[i]->transport;

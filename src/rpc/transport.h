@@ -14,6 +14,7 @@
 #include "stats/count.h"
 #include "rpc/receiver.h"
 #include "rpc/rpc.h"
+#include "rpc/secure/secure.h"
 
 enum {
     RPC_SLOTS = 256, /* in the table of calls; a power of two */
@@ -41,7 +42,7 @@ struct rpc_batch {
     size_t total;
     int vector_count;
     struct iovec vectors[RPC_BATCH_VECTORS];
-    struct iovec parts[RPC_VECTORS_MAX + 2]; /* of one call */
+    struct iovec parts[RPC_VECTORS_MAX + 3]; /* of one call */
 };
 
 /*
@@ -68,6 +69,7 @@ struct rpc_transport {
     struct stats_tally tally;                  /* for the path, while replies are handed out */
     struct rpc_follower *followers;
     bool leading, sending;
+    bool secured;   /* nothing but Kerberos may be used here */
     bool receiving; /* the leader is in the kernel, which may write into a call's memory */
     bool connected;
     unsigned withdrawing;      /* how many threads take calls back: do not connect meanwhile */
@@ -91,9 +93,10 @@ struct rpc_transport {
     uint64_t overtaken_ns; /* when `newest_ns` was seen to be after a call that was sent again */
     uint64_t again_ns;     /* when a call that was sent again was last answered */
     uint64_t elsewhere_ns; /* in a silence: when it was first seen that others are answered */
-    _Atomic bool pinging;  /* `ping` is in flight */
-    uint64_t pinged_ns;    /* since when */
-    struct rpc_call ping;  /* procedure NULL: does the path live? */
+    struct rpc_secure *secure; /* Kerberos: secure/secure.h; NULL: never needed here */
+    _Atomic bool pinging;      /* `ping` is in flight */
+    uint64_t pinged_ns;        /* since when */
+    struct rpc_call ping;      /* procedure NULL: does the path live? */
     struct rpc_receiver receiver;
     struct iovec vectors[RPC_RECEIVER_VECTORS]; /* the leader's: where it receives */
     struct rpc_batch batch;                     /* the sending thread's */
@@ -135,9 +138,18 @@ bool rpc_enter(struct rpc_transport *transport, struct rpc_call *call);
 static inline bool rpc_may_send(struct rpc_transport *transport)
 {
     struct rpc_call *call = transport->unsent;
+    if (call && __builtin_expect(call->identity || transport->secured, false))
+        call = rpc_secure_first(transport);
     return call && (__builtin_expect(!transport->proving, true) || call == &transport->ping) &&
            (transport->in_flight < NET_IN_FLIGHT_MAX || call->sent || call == &transport->ping) &&
            (__builtin_expect(call->exact == NULL, true) || rpc_enter(transport, call));
+}
+
+/* For a thread that waits: makes a context that is wanted, if no thread of ours can. */
+static inline void rpc_secure_help(struct rpc_transport *transport)
+{
+    if (__builtin_expect(transport->secure != NULL, false))
+        rpc_secure_make_here(transport);
 }
 
 /* The call in flight with this xid, if no part of it waits to be sent; or NULL. */
@@ -208,6 +220,8 @@ bool rpc_abandon(struct rpc_transport *transport);
 /* For the leader that has just connected and not said so yet, so that rpc_follow_path() missed the
  * connection. 0: it stays. -EAGAIN: the path has moved since, and the connection is closed. */
 int rpc_connection_stays(struct rpc_transport *transport);
+/* Does this thread wait for the call? See rpc_owned. */
+bool rpc_is_own(const struct rpc_call *call);
 /* For the leader, after rpc_abandon(): this thread cannot connect. Its own calls end with -ENONET.
  * Those of other threads, which may be able to, are adrift. */
 void rpc_strand(struct rpc_transport *transport);

@@ -56,7 +56,7 @@ static size_t receive(const struct iovec *vectors, int count)
 int rpc_call_once(const struct net_address *address, enum net_port ports, struct rpc_call *call,
                   int timeout_ms)
 {
-    struct rpc_receiver_owner owner = {find, answered, call};
+    struct rpc_receiver_owner owner = {find, answered, call, NULL, NULL};
     struct rpc_receiver receiver;
     struct iovec vectors[RPC_RECEIVER_VECTORS];
     int rc = 0;

@@ -295,6 +295,7 @@ ganesha_grace=0       # seconds after a start in which clients of version 4 recl
 ganesha_lease=20      # seconds of their lease
 ganesha_minor=1,2     # minor versions of version 4
 ganesha_options=      # others of its NFSV4 block
+ganesha_blocks=       # further blocks
 server_space=()       # words that start a program where the server is: nothing, or another network namespace
 server_bind=127.0.0.1 # the address it listens on
 
@@ -339,6 +340,7 @@ NFS_CORE_PARAM { NFS_Port = $nfs_port; $versions Enable_NLM = false;
     Enable_RQUOTA = false; Bind_addr = $server_bind; $flusher }
 NFSV4 { $grace }
 MDCACHE { Dir_Chunk = 0; }
+$ganesha_blocks
 END
     printf '%s\n' "${ganesha_exports[@]}" >>"$T/ganesha.conf"
 }

@@ -1,6 +1,8 @@
 /* See queries.h. */
 #include "queries.h"
 
+const struct rpc_auth *query_auth;
+
 void query_begin(struct query *query, enum procedure procedure, uint32_t token, size_t length)
 {
     static struct rpc_auth auth;
@@ -22,7 +24,8 @@ void query_begin(struct query *query, enum procedure procedure, uint32_t token, 
     put_word(&arguments, query->token);
     if (procedure != ECHO)
         put_word(&arguments, (uint32_t)length);
-    uint8_t *at = rpc_call_begin(&query->call, &auth, 0x20000001, 1, procedure);
+    uint8_t *at =
+        rpc_call_begin(&query->call, query_auth ? query_auth : &auth, 0x20000001, 1, procedure);
     memcpy(at, arguments.data, arguments.length);
     rpc_call_end(&query->call, at + arguments.length);
     free(arguments.data);

@@ -19,6 +19,9 @@ struct query {
     struct iovec vectors[2];
 };
 
+/* The credential of queries that begin from now on; NULL: AUTH_SYS. */
+extern const struct rpc_auth *query_auth;
+
 void query_begin(struct query *query, enum procedure procedure, uint32_t token, size_t length);
 
 /* True if the answer is the one to this call. Does not use cmocka: for threads. */

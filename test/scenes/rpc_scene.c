@@ -125,7 +125,7 @@ ssize_t receive(struct scene *scene, const uint8_t *data, size_t limit)
     }
     assert_true(done > 0);
     scene->receives++;
-    struct rpc_receiver_owner owner = {find, answered, scene};
+    struct rpc_receiver_owner owner = {find, answered, scene, NULL, NULL};
     int result = rpc_receiver_received(&scene->receiver, done, &owner);
     return result ? result : (ssize_t)done;
 }

@@ -171,7 +171,12 @@ static void *serve(void *context)
             if (is_dropped(server, call, length))
                 continue;
             atomic_fetch_add(&server->calls, !is_ping);
-            answer_call(server, call, length, &held[count++]);
+            held[count] = (struct bytes){.data = NULL};
+            if (server->script.answer)
+                server->script.answer(server, call, length, &held[count]);
+            else
+                answer_call(server, call, length, &held[count]);
+            count += held[count].length > 0;
             if (count == HELD_MAX || server->script.order == IN_ORDER) {
                 good = send_held(connection, held, count, &sent, &seed);
                 count = 0;

@@ -29,6 +29,8 @@ enum order { IN_ORDER, REVERSE, RANDOM };
 
 enum { TOKENS = 1 << 18, HELD_MAX = 64, CONNECTIONS_MAX = 4096 };
 
+struct server;
+
 /* What the server does; all zero: answers at once, in order. */
 struct script {
     enum order order;     /* of answers to the calls that came together */
@@ -41,6 +43,9 @@ struct script {
     unsigned limit;         /* connections at a time: further ones are closed at once; 0: any */
     size_t fragment;        /* longest fragment of a record; 0: records of one fragment */
     int buffer;             /* size of socket buffers */
+    /* Instead of answer_call(); no bytes: there is no answer. */
+    void (*answer)(struct server *server, const uint8_t *call, size_t length,
+                   struct bytes *message);
 };
 
 struct server {

@@ -7,6 +7,7 @@
  *   path.c, route.c    look at one path
  *   export.c           looks at an export over a path, with mount.c (MOUNT, source ports), kernel.c
  *                      (the kernel's own mount) and read.c (throughput)
+ *   kerberos.c         looks at tickets, and makes a context
  *   agent.c            looks for the agent, and for what was set aside
  *   wait.c             keeps the kernel and the resolver from blocking for ever
  */
@@ -116,6 +117,13 @@ bool check_walk(const struct check_path *path, const struct conf_export *export,
 
 /* Mounts the export, asks what it grants, and reports how its files would be served. */
 void check_export(struct check_path *path, struct check_root *root);
+/* What came of Kerberos, for one kind of security over one path. */
+struct check_kerberos {
+    bool asked, works;
+};
+/* Goes through what Kerberos needs for calls with path->client.auth: library, ticket, the server's
+ * principal, a context. False: it does not work; reported. */
+bool check_kerberos(struct check_path *path, struct check_kerberos *kerberos);
 
 /* True if a time of the file lies between steps of `step` nanoseconds. Then FSINFO (RFC 1813
  * section 3.3.19) tells longer steps than there are: the Linux kernel's server always says a

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rpc/secure/identity.h"
+
 enum { EXPORTS_SHOWN = 20 };
 
 /* True if calls come from a port below 1024, as many exports demand. */
@@ -87,16 +89,22 @@ bool check_mount(const struct check_path *path, const struct conf_export *export
         explain_refusal(path, export, severity, error);
         return false;
     }
-    bool sys = count == 0; /* a server that lists none takes any */
+    const struct rpc_identity *identity = path->client.auth->identity;
+    static const char *const names[] = {"sys", "krb5", "krb5i", "krb5p"};
+    uint32_t service = identity ? (uint32_t)identity->service : 0;
+    uint32_t wanted = identity ? MOUNT3_KRB5 + service - RPC_SERVICE_NONE : MOUNT3_AUTH_SYS;
+    bool taken = count == 0; /* a server that lists none takes any */
     for (uint32_t i = 0; i < count; i++)
-        sys = sys || flavors[i] == MOUNT3_AUTH_SYS;
+        taken = taken || flavors[i] == wanted;
     mount3_umount(&path->target, export->directory);
-    if (!sys) {
-        check_say(severity, "MOUNT", "granted, but the export does not take AUTH_SYS");
-        check_remedy("export with sec=sys; Kerberos is not supported yet");
+    if (!taken) {
+        check_say(severity, "MOUNT", "granted, but the export does not take sec=%s",
+                  names[service]);
+        check_remedy("export with sec=%s, or set another `security` in the nfstab", names[service]);
         return false;
     }
-    check_say(CHECK_INFO, "MOUNT", "granted, a file handle of %u bytes, AUTH_SYS", handle->len);
+    check_say(CHECK_INFO, "MOUNT", "granted, a file handle of %u bytes, sec=%s", handle->len,
+              names[service]);
     return true;
 }
 

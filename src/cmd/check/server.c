@@ -9,13 +9,15 @@
 
 #include "cmd/print.h"
 #include "nfs/v4/fence.h"
+#include "reach/kerberos.h"
 
 /* A path is slow if another has SLOWER times its throughput. It is far if it has FARTHER times the
  * round trip time of another, and over FARTHER_US (microseconds) more. */
 enum { SLOWER = 2, FARTHER = 4, FARTHER_US = 1000 };
 
-/* Makes the credentials that the library has in such a process. */
-static void caller_auth(const struct conf_server *conf, struct rpc_auth *auth)
+/* Makes the credentials that the library has in such a process: of AUTH_SYS, and, from krb5 on,
+ * those of each kind of security. */
+static void caller_auth(const struct conf_server *conf, struct rpc_auth auths[])
 {
     struct reach_identity identity;
     char machine[256] = "";
@@ -29,7 +31,11 @@ static void caller_auth(const struct conf_server *conf, struct rpc_auth *auth)
         check_remedy("let the server find them (mountd --manage-gids; Manage_Gids of nfs-ganesha), "
                      "or the program have fewer");
     }
-    rpc_auth_sys(auth, machine, identity.uid, identity.gid, identity.groups, identity.group_count);
+    rpc_auth_sys(&auths[CONF_SECURITY_SYS], machine, identity.uid, identity.gid, identity.groups,
+                 identity.group_count);
+    for (enum conf_security i = CONF_SECURITY_KRB5; i <= CONF_SECURITY_KRB5P; i++)
+        rpc_auth_secure(&auths[i], identity.gid,
+                        cmd_need((void *)reach_kerberos_identity(conf, i, identity.uid)));
 }
 
 /* ---- all paths together ---- */
@@ -87,10 +93,12 @@ static void compare_paths(const struct check_path *paths, size_t count)
 }
 
 /* Looks at one path, and at all exports over it. */
-static void go_through(struct check_path *path, struct check_root *roots)
+static void go_through(struct check_path *path, struct check_root *roots,
+                       const struct rpc_auth auths[])
 {
     const struct conf_path *conf = path->conf;
     size_t exports = path->stanza->export_count;
+    struct check_kerberos kerberos[CONF_SECURITY_KRB5P + 1] = {{.asked = false}};
     for (size_t i = 0; i < exports; i++) {
         if (roots[i].version != path->client.version)
             continue;
@@ -104,8 +112,12 @@ static void go_through(struct check_path *path, struct check_root *roots)
     for (size_t i = 0; (path->mounts || path->client.server) && i < exports; i++) {
         if (roots[i].version != path->client.version)
             continue;
+        enum conf_security security = reach_security(roots[i].export->security, &roots[i].kernel);
         check_enter("export", "%s at %s", roots[i].export->directory, roots[i].export->mount);
-        check_export(path, &roots[i]);
+        path->client.auth = &auths[security];
+        if (security < CONF_SECURITY_KRB5 || check_kerberos(path, &kerberos[security]))
+            check_export(path, &roots[i]);
+        path->client.auth = &auths[CONF_SECURITY_SYS];
         check_leave();
     }
     check_leave();
@@ -141,9 +153,9 @@ static void check_fence(const struct conf_server *conf, const struct nfs_client 
 static void check_version(struct check *check, const struct conf_server *conf,
                           const struct nfs_version *version, struct check_root *roots)
 {
-    struct rpc_auth auth;
+    struct rpc_auth auths[CONF_SECURITY_KRB5P + 1];
     struct check_path *paths = cmd_need(calloc(conf->path_count, sizeof(*paths)));
-    caller_auth(conf, &auth);
+    caller_auth(conf, auths);
     check_enter("server", "%s", conf->name);
     for (size_t i = 0; i < conf->path_count; i++) {
         paths[i] = (struct check_path){
@@ -151,11 +163,13 @@ static void check_version(struct check *check, const struct conf_server *conf,
             .stanza = conf,
             .conf = &conf->paths[i],
             .number = i + 1,
-            .client = {.version = version, .auth = &auth, .timeout_ms = check->timeout_ms},
+            .client = {.version = version,
+                       .auth = &auths[CONF_SECURITY_SYS],
+                       .timeout_ms = check->timeout_ms},
         };
         if (version->session_new)
             paths[i].client.session = version->session_new(NULL, NULL);
-        go_through(&paths[i], roots);
+        go_through(&paths[i], roots, auths);
     }
     if (conf->path_count > 1)
         compare_paths(paths, conf->path_count);

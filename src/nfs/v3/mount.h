@@ -34,6 +34,7 @@
 /* Flavours of RPC authentication that MNT lists (RFC 5531 section 8.2). */
 #define MOUNT3_AUTH_NONE 0u
 #define MOUNT3_AUTH_SYS  1u
+#define MOUNT3_KRB5      390003u /* krb5i and krb5p follow: RFC 2623 section 2.2.3 */
 
 /* Which server to ask, and from where. Owned by the caller, only read. */
 struct mount3_target {

@@ -26,6 +26,13 @@ void nfs4_fence_auth(struct rpc_auth *auth)
     rpc_auth_sys(auth, "directnfs", NOBODY, NOBODY, NULL, 0);
 }
 
+void nfs4_fence_anybody(struct nfs_client *client, struct rpc_auth *auth)
+{
+    nfs4_fence_auth(auth);
+    if (!client->auth->identity)
+        client->auth = auth;
+}
+
 /* ---- the token ---- */
 
 static const char head[] = "directnfs fence 1\n";

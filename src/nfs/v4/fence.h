@@ -51,6 +51,8 @@ struct nfs4_fence {
 /* The credential that all sessions with a fence are made with: one owner belongs to one
  * principal. */
 void nfs4_fence_auth(struct rpc_auth *auth);
+/* The client calls with it, in *auth, unless it has Kerberos: then its own user does for all. */
+void nfs4_fence_anybody(struct nfs_client *client, struct rpc_auth *auth);
 
 const _Atomic bool *nfs4_fence_set(struct nfs_session *session, const struct nfs_fence *fence);
 int nfs4_fence_hold(struct nfs_session *session, uint64_t *term);

@@ -21,6 +21,7 @@
 enum {
     SAY_EVERY_S = 60,
     CACHED_MOST = 1024, /* bytes of a reply that the server keeps: only READ's are longer */
+    CACHED_SECURED = CACHED_MOST + 1024, /* knfsd takes 800 off for Kerberos */
     CACHED_LEAST = 512,
     PAYLOAD_LEAST = 4096,
     OPERATIONS_LEAST = 5,
@@ -160,11 +161,12 @@ static int64_t create_session(const struct nfs_client *client,
                               const struct nfs4_exchange_id *exchange,
                               struct nfs4_create_session *made, struct net_channel **over)
 {
-    static const struct nfs4_channel wanted = {.request_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
-                                               .response_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
-                                               .cached_max = CACHED_MOST,
-                                               .operations = NFS4_OPERATIONS_MAX,
-                                               .requests = NFS4_SLOTS};
+    const struct nfs4_channel wanted = {.request_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
+                                        .response_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
+                                        .cached_max =
+                                            client->auth->identity ? CACHED_SECURED : CACHED_MOST,
+                                        .operations = NFS4_OPERATIONS_MAX,
+                                        .requests = NFS4_SLOTS};
     struct question question;
     nfs4_put_create_session(begin(&question, client, DIRECTNFS_PROCEDURE_CREATE_SESSION),
                             exchange->client, exchange->sequence, &wanted);
@@ -339,8 +341,7 @@ static int64_t make_fenced(const struct nfs_client *client)
     struct nfs_client anybody = *client;
     struct rpc_auth auth;
     bool proves = !session->fence.taking;
-    nfs4_fence_auth(&auth);
-    anybody.auth = &auth;
+    nfs4_fence_anybody(&anybody, &auth);
     int64_t status = proves ? nfs4_fence_begin(client) : 0;
     if (status == 0)
         status = make_once(&anybody);
@@ -554,9 +555,8 @@ int nfs4_session_leads_here(const struct nfs_client *over)
     struct nfs4_exchange_id exchange;
     struct nfs_client asking = *over;
     struct rpc_auth auth;
-    nfs4_fence_auth(&auth);
     if (session->fence.of.name)
-        asking.auth = &auth;
+        nfs4_fence_anybody(&asking, &auth);
     pthread_mutex_lock(&session->lock);
     struct nfs4_opaque major = session->major, scope = session->scope;
     uint64_t minor = session->minor;

@@ -163,8 +163,8 @@ static enum fate fate_by_answer(struct nfs_session *session, const struct rpc_ca
     struct xdr_reader results;
     struct nfs4_sequence told;
     uint32_t operations;
-    if (is_refused(call->error))
-        return UNTOUCHED;
+    if (is_refused(call->error)) /* anybody may have sent it: under Kerberos that matters */
+        return call->identity ? UNKNOWN : UNTOUCHED;
     if (call->error != 0)
         return UNKNOWN;
     xdr_reader_init(&results, call->results, call->results_length);

@@ -1,0 +1,409 @@
+/*
+ * Contexts are made by threads of ours (RFC 2203 section 5.2): a KDC that does not answer stalls
+ * its own identity only. One thread looks after all channels. It starts another one for each
+ * context, and makes those again that will end soon.
+ */
+#include "rpc/transport.h"
+#include "rpc/secure/converse.h"
+#include "run/log_limit.h"
+#include "sys/alloc.h"
+#include "sys/critical.h"
+#include "sys/foreign.h"
+#include "sys/log.h"
+#include "sys/thread.h"
+
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+
+enum {
+    RETRY_FIRST_MS = 500,
+    RETRY_DOUBLED = 3,
+    SAY_EVERY_S = 60,
+    SLEEP_S = 60,
+    RENEW_LEAST_S = 60
+};
+
+static struct {
+    pthread_mutex_t lock; /* guards the list, `started`, `walking` and `leaving`; held briefly */
+    struct rpc_secure *first;
+    bool started, walking;
+    _Atomic uint32_t kicks; /* futex */
+} makers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- one context ---- */
+
+bool rpc_secure_pin(struct rpc_secure *secure)
+{
+    pthread_mutex_lock(&makers.lock);
+    bool stays = !secure->leaving;
+    secure->pins += stays;
+    pthread_mutex_unlock(&makers.lock);
+    return stays;
+}
+
+void rpc_secure_unpin(struct rpc_secure *secure)
+{
+    pthread_mutex_lock(&makers.lock);
+    secure->pins--;
+    pthread_mutex_unlock(&makers.lock);
+}
+
+/* When to make another one: before a tenth of the time, and at least a minute, is left. A short
+ * ticket is used for two thirds of its time. */
+static void set_times(struct rpc_context *context, struct rpc_identity *identity,
+                      uint64_t lifetime_s)
+{
+    uint64_t now = sys_now_ns(), before_s = lifetime_s / 10;
+    if (lifetime_s == 0)
+        return;
+    if (before_s < RENEW_LEAST_S)
+        before_s = RENEW_LEAST_S;
+    uint64_t before_ns = before_s * SECOND_NS, third_ns = lifetime_s * SECOND_NS / 3;
+    context->ends_ns = now + lifetime_s * SECOND_NS;
+    context->renew_ns = context->ends_ns - (before_ns < third_ns ? before_ns : third_ns);
+    atomic_store(&identity->ends_s, sys_clock_ns(CLOCK_REALTIME) / SECOND_NS + lifetime_s);
+}
+
+static void say(const struct rpc_making *making, bool waits)
+{
+    char subject[512];
+    const struct rpc_gss_fault *fault = &making->fault;
+    const char *server = making->identity->server + strlen("nfs@");
+    snprintf(subject, sizeof(subject), "kerberos %u %d %.300s", making->identity->uid,
+             (int)fault->why, server);
+    if (!run_may_say(subject, SAY_EVERY_S))
+        return;
+    const char *remedy = rpc_gss_remedy(fault->why);
+    log_warning("server %s: user %u: %s: %s%s%s%s%s", server, making->identity->uid,
+                rpc_gss_reason(fault->why), fault->text[0] ? fault->text : "no reason is told",
+                waits ? "; calls wait" : "", *remedy ? " (" : "", remedy, *remedy ? ")" : "");
+}
+
+/* Calls of an identity that worked wait, as on a hard mount, and so they do while a KDC or the
+ * server is away. What a person has to set right fails at once. */
+static bool is_waited_for(const struct rpc_making *making)
+{
+    return atomic_load(&making->identity->worked) || making->fault.why == RPC_GSS_NO_KDC ||
+           making->fault.why == RPC_GSS_NO_SERVER;
+}
+
+static void install(struct rpc_making *making)
+{
+    struct rpc_place *place = making->place;
+    if (place->context)
+        rpc_context_put(making->secure, place->context);
+    place->context = making->context;
+    place->context->references = 1;
+    place->context->oldest = 1;
+    place->context->made_ns = sys_now_ns();
+    place->failures = 0;
+    rpc_place_unpark(making->secure->transport, place, !making->secure->transport->connected);
+}
+
+static void note_failure(struct rpc_making *making)
+{
+    struct rpc_place *place = making->place;
+    uint64_t now = sys_now_ns();
+    unsigned doubled = place->failures < RETRY_DOUBLED ? place->failures : RETRY_DOUBLED;
+    uint64_t pause_ns = ((uint64_t)RETRY_FIRST_MS << doubled) * 1000000;
+    bool waits = is_waited_for(making);
+    place->failures++;
+    place->retry_ns = now + pause_ns;
+    if (place->context && place->context->ends_ns > now) {
+        place->context->renew_ns = now + pause_ns;
+        return;
+    }
+    say(making, waits && place->parked);
+    if (!waits) {
+        place->retry_ns = 0; /* who calls again is told again */
+        rpc_place_fail(making->secure->transport, place, -EACCES);
+    }
+    place->wanted = place->parked != NULL;
+}
+
+/* Tells the transport. */
+static void finish(struct rpc_making *making, bool made)
+{
+    struct rpc_secure *secure = making->secure;
+    struct rpc_identity *identity = (struct rpc_identity *)making->identity;
+    atomic_store(&identity->why, made ? RPC_GSS_WELL : (uint32_t)making->fault.why);
+    if (made) {
+        set_times(making->context, identity, making->gss.lifetime_s);
+        atomic_store(&identity->worked, true);
+    }
+    if (rpc_secure_pin(secure)) {
+        struct rpc_transport *transport = secure->transport;
+        pthread_mutex_lock(&transport->lock);
+        making->place->making = false;
+        if (made)
+            install(making);
+        else
+            note_failure(making);
+        if (made)
+            making->context = NULL;
+        if (transport->connected)
+            rpc_send_unsent(transport, false);
+        rpc_call_finished(transport);
+        pthread_mutex_unlock(&transport->lock);
+        rpc_secure_unpin(secure);
+    }
+}
+
+static void secure_put(struct rpc_secure *secure)
+{
+    pthread_mutex_lock(&makers.lock);
+    bool last = --secure->users == 0;
+    pthread_mutex_unlock(&makers.lock);
+    if (last)
+        sys_free(secure);
+}
+
+static void make(struct rpc_making *making)
+{
+    making->fault.why = RPC_GSS_WELL;
+    bool made = rpc_gss_load(&making->fault) &&
+                rpc_gss_acquire(&making->gss, making->identity, &making->fault) &&
+                rpc_converse(making);
+    if (made) {
+        making->context->gss = making->gss.context;
+        making->gss.context = NULL;
+    }
+    finish(making, made);
+    rpc_gss_making_end(&making->gss);
+    if (making->context) {
+        rpc_gss_delete(making->context->gss);
+        sys_free(making->context);
+    }
+    secure_put(making->secure);
+    sys_free(making);
+    atomic_fetch_add(&makers.kicks, 1); /* the next attempt may be due before it would wake */
+    sys_futex(&makers.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static void *make_thread(void *argument)
+{
+    sys_critical_enter();
+    make(argument);
+    return NULL;
+}
+
+/* Takes a place whose context is wanted. NULL: none is, or there is no memory. Under the
+ * transport's lock. */
+static struct rpc_making *take(struct rpc_secure *secure, uint64_t now)
+{
+    for (unsigned i = 0; i < RPC_PLACES; i++) {
+        struct rpc_place *place = &secure->places[i];
+        if (!place->wanted || place->making || now < place->retry_ns)
+            continue;
+        struct rpc_making *making = sys_alloc(sizeof(*making));
+        struct rpc_context *context = sys_alloc_zeroed(sizeof(*context));
+        if (!making || !context) {
+            sys_free(making);
+            sys_free(context);
+            return NULL;
+        }
+        making->secure = secure;
+        making->place = place;
+        making->identity = place->identity;
+        making->program = place->program;
+        making->version = place->version;
+        making->context = context;
+        memset(&making->gss, 0, sizeof(making->gss));
+        place->wanted = false;
+        place->making = true;
+        pthread_mutex_lock(&makers.lock);
+        secure->users++;
+        pthread_mutex_unlock(&makers.lock);
+        return making;
+    }
+    return NULL;
+}
+
+/* ---- looking after all ---- */
+
+/* Wants those anew that end soon. When is the next thing due? */
+static uint64_t look_at_places(struct rpc_secure *secure, uint64_t now)
+{
+    uint64_t next = now + SLEEP_S * SECOND_NS;
+    for (unsigned i = 0; i < RPC_PLACES; i++) {
+        struct rpc_place *place = &secure->places[i];
+        const struct rpc_context *context = place->context;
+        if (context && context->renew_ns && !place->wanted && !place->making) {
+            if (now >= context->renew_ns)
+                place->wanted = true;
+            else if (context->renew_ns < next)
+                next = context->renew_ns;
+        }
+        if (place->wanted && !place->making && place->retry_ns < next)
+            next = place->retry_ns;
+    }
+    return next;
+}
+
+static void delete_dead(struct rpc_context *dead)
+{
+    while (dead) {
+        struct rpc_context *next = dead->next;
+        rpc_gss_delete(dead->gss);
+        sys_free(dead);
+        dead = next;
+    }
+}
+
+/* Not while the list may change: the transport stays. */
+static uint64_t look_after(struct rpc_secure *secure)
+{
+    struct rpc_transport *transport = secure->transport;
+    struct rpc_making *making;
+    uint64_t now = sys_now_ns();
+    pthread_mutex_lock(&transport->lock);
+    uint64_t next = look_at_places(secure, now);
+    struct rpc_context *dead = secure->dead;
+    secure->dead = NULL;
+    while ((making = take(secure, now)) != NULL) {
+        pthread_mutex_unlock(&transport->lock);
+        if (!sys_thread_start(make_thread, making, "Kerberos"))
+            make(making);
+        pthread_mutex_lock(&transport->lock);
+    }
+    pthread_mutex_unlock(&transport->lock);
+    delete_dead(dead);
+    return next;
+}
+
+/* Looks after all channels once. When is the next thing due? */
+static uint64_t walk(void)
+{
+    uint64_t next = sys_now_ns() + SLEEP_S * SECOND_NS;
+    pthread_mutex_lock(&makers.lock);
+    makers.walking = true;
+    for (struct rpc_secure *secure = makers.first; secure; secure = secure->next) {
+        pthread_mutex_unlock(&makers.lock);
+        uint64_t due = look_after(secure);
+        next = due < next ? due : next;
+        pthread_mutex_lock(&makers.lock);
+    }
+    makers.walking = false;
+    pthread_mutex_unlock(&makers.lock);
+    return next;
+}
+
+static void *look_after_all(void *argument)
+{
+    (void)argument;
+    sys_critical_enter();
+    for (;;) {
+        uint32_t kicks = atomic_load(&makers.kicks);
+        uint64_t next = walk(), now = sys_now_ns();
+        uint64_t left = next > now ? next - now : 1000000;
+        struct timespec limit = {(time_t)(left / SECOND_NS), (long)(left % SECOND_NS)};
+        sys_futex(&makers.kicks, FUTEX_WAIT_PRIVATE, kicks, &limit);
+    }
+    return NULL;
+}
+
+void rpc_secure_kick(struct rpc_secure *secure)
+{
+    (void)secure;
+    atomic_fetch_add(&makers.kicks, 1);
+    sys_futex(&makers.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static bool start(void)
+{
+    pthread_mutex_lock(&makers.lock);
+    if (!makers.started && !sys_critical_in_handler()) {
+        makers.started = sys_thread_start(look_after_all, NULL, "Kerberos");
+        sys_foreign_aside_start();
+    }
+    bool started = makers.started;
+    pthread_mutex_unlock(&makers.lock);
+    return started;
+}
+
+void rpc_secure_make_here(struct rpc_transport *transport)
+{
+    struct rpc_secure *secure = transport->secure;
+    bool wanted = false;
+    for (unsigned i = 0; secure && i < RPC_PLACES; i++)
+        wanted = wanted || secure->places[i].wanted;
+    if (!wanted || sys_critical_in_handler())
+        return;
+    bool started = start();
+    struct rpc_making *making = started ? NULL : take(secure, sys_now_ns());
+    if (!making)
+        return;
+    pthread_mutex_unlock(&transport->lock);
+    make(making);
+    pthread_mutex_lock(&transport->lock);
+}
+
+/* ---- the list ---- */
+
+struct rpc_secure *rpc_secure_of(struct rpc_transport *transport)
+{
+    struct rpc_secure *secure = transport->secure;
+    if (secure)
+        return secure;
+    secure = sys_alloc_zeroed(sizeof(*secure));
+    if (!secure)
+        return NULL;
+    secure->transport = transport;
+    secure->users = 1;
+    secure->homeless_end = &secure->homeless;
+    snprintf(secure->name, sizeof(secure->name), "%s", transport->channel->server->name);
+    for (unsigned i = 0; i < RPC_PLACES; i++)
+        secure->places[i].parked_end = &secure->places[i].parked;
+    pthread_mutex_lock(&makers.lock);
+    secure->next = makers.first;
+    makers.first = secure;
+    pthread_mutex_unlock(&makers.lock);
+    transport->secure = secure;
+    start();
+    return secure;
+}
+
+bool rpc_secure_leave(struct rpc_transport *transport)
+{
+    struct rpc_secure *secure = transport->secure;
+    if (!secure)
+        return true;
+    pthread_mutex_lock(&makers.lock);
+    secure->leaving = true;
+    bool left = secure->pins == 0 && !makers.walking;
+    if (left) {
+        struct rpc_secure **at = &makers.first;
+        while (*at && *at != secure)
+            at = &(*at)->next;
+        if (*at)
+            *at = secure->next;
+    }
+    pthread_mutex_unlock(&makers.lock);
+    return left;
+}
+
+void rpc_secure_free(struct rpc_transport *transport)
+{
+    struct rpc_secure *secure = transport->secure;
+    if (!secure)
+        return;
+    for (unsigned i = 0; i < RPC_PLACES; i++) {
+        if (secure->places[i].context)
+            rpc_context_put(secure, secure->places[i].context);
+    }
+    rpc_secure_sent(transport);
+    delete_dead(secure->dead);
+    secure->dead = NULL;
+    secure_put(secure);
+    transport->secure = NULL;
+}
+
+void rpc_secure_after_fork(void)
+{
+    memset(&makers, 0, sizeof(makers));
+    pthread_mutex_init(&makers.lock, NULL);
+    rpc_gss_after_fork();
+}

@@ -1,0 +1,209 @@
+/* What comes back (RFC 2203 section 5.3.3). */
+#include "rpc/transport.h"
+#include "rpc/message.h"
+#include "rpc/secure/secure.h"
+#include "net/health.h"
+#include "stats/count.h"
+#include "sys/critical.h"
+#include "sys/log.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+enum {
+    FLAVOR = 6,
+    MSG_REPLY = 1,
+    ACCEPTED = 0,
+    DENIED = 1,
+    AUTH_ERROR = 1,
+    BADCRED = 1, /* RFC 5531 section 9, RFC 2203 section 5.3.3.3 */
+    REJECTEDCRED = 2,
+    BADVERF = 3,
+    REJECTEDVERF = 4,
+    CREDPROBLEM = 13,
+    CTXPROBLEM = 14,
+    VERIFIER_AT = 12, /* in a reply that is accepted */
+    VERIFIER_MOST = 400
+};
+
+struct span {
+    uint8_t *at;
+    size_t length;
+};
+
+/* Takes an opaque from the front of `from`. */
+static bool take_opaque(struct span *from, struct span *opaque)
+{
+    if (from->length < 4)
+        return false;
+    size_t length = rpc_word(from->at), padded = 4 + ((length + 3) & ~(size_t)3);
+    if (length > from->length - 4 || padded > from->length)
+        return false;
+    *opaque = (struct span){from->at + 4, length};
+    from->at += padded;
+    from->length -= padded;
+    return true;
+}
+
+/* Does the MIC belong to the sequence number of a copy? Sets which. */
+static bool verify(const struct rpc_call *call, const uint8_t *mic, size_t length, unsigned *copy)
+{
+    const struct rpc_dress *dress = call->dress;
+    for (unsigned i = 0; dress && i < RPC_COPIES_KNOWN; i++) {
+        uint32_t sequence = htonl(dress->copies[i].sequence);
+        if (!dress->copies[i].context ||
+            !rpc_gss_verify(dress->copies[i].context->gss, &sequence, 4, mic, length))
+            continue;
+        dress->copies[i].context->proven = true;
+        *copy = i;
+        return true;
+    }
+    return false;
+}
+
+/* The verifier of a reply that is accepted. `rest`: what follows it. */
+static bool verifier_of(uint8_t *message, size_t length, struct span *verifier, struct span *rest)
+{
+    *rest = (struct span){message + VERIFIER_AT + 4, length - VERIFIER_AT - 4};
+    return length >= VERIFIER_AT + 8 && rpc_word(message + VERIFIER_AT) == FLAVOR &&
+           take_opaque(rest, verifier) && verifier->length <= VERIFIER_MOST;
+}
+
+bool rpc_secure_verified(void *context, const struct rpc_call *call, const uint8_t *message,
+                         size_t have)
+{
+    struct span verifier, rest;
+    unsigned copy;
+    (void)context;
+    return verifier_of((uint8_t *)message, have, &verifier, &rest) &&
+           verify(call, verifier.at, verifier.length, &copy);
+}
+
+/* Unpacks the results of a reply to this copy. */
+static bool unpack(const struct rpc_call *call, unsigned copy, struct span *results)
+{
+    const struct rpc_context *context = call->dress->copies[copy].context;
+    struct span body, mic, plain;
+    switch (call->identity->service) {
+    case RPC_SERVICE_NONE:
+        return true;
+    case RPC_SERVICE_INTEGRITY:
+        if (!take_opaque(results, &body) || !take_opaque(results, &mic) ||
+            !rpc_gss_verify(context->gss, body.at, body.length, mic.at, mic.length))
+            return false;
+        plain = body;
+        break;
+    case RPC_SERVICE_PRIVACY:
+        if (!take_opaque(results, &body) ||
+            !rpc_gss_unwrap(context->gss, body.at, body.length, &plain.at, &plain.length))
+            return false;
+        break;
+    default:
+        return false;
+    }
+    if (plain.length < 4 || rpc_word(plain.at) != call->dress->copies[copy].sequence)
+        return false;
+    *results = (struct span){plain.at + 4, plain.length - 4};
+    return true;
+}
+
+/* Nobody can say whose reply this is. */
+static int unverifiable(struct rpc_transport *transport, struct rpc_call *call, const char *what)
+{
+    struct net_server *server = transport->channel->server;
+    if (net_server_may_say(server, RPC_SAY_EVERY_S))
+        log_error("server %s: %s of a reply over %s is not what Kerberos wants; the reply is not "
+                  "believed, and the call is sent again over a new connection",
+                  server->name, what, transport->channel->path->address.peer_text);
+    if (call->dress && call->dress->copies[0].context)
+        rpc_secure_refuse(transport, call->identity, call->dress->copies[0].context);
+    return -ECONNRESET;
+}
+
+/* Takes a call back from the server, to be sent again in another context with the same xid. */
+static void send_again(struct rpc_transport *transport, struct rpc_call *call)
+{
+    rpc_in_flight_remove(transport, call);
+    stats_add_locked(&transport->channel->stats->outstanding, -1);
+    call->sent = false;
+    rpc_unsent_append(transport, call);
+}
+
+/*
+ * A refusal has no verifier, so anybody may have sent it, also when the server executed the call.
+ * The call is sent again, and the server's memory of replies tells what became of it. If it is
+ * refused each time, it fails with an unknown fate.
+ */
+static int denied(struct rpc_transport *transport, struct rpc_call *call, const uint8_t *message,
+                  size_t length)
+{
+    uint32_t status =
+        length >= 20 && rpc_word(message + 12) == AUTH_ERROR ? rpc_word(message + 16) : 0;
+    bool anew = status == CREDPROBLEM || status == CTXPROBLEM || status == REJECTEDCRED ||
+                status == REJECTEDVERF || status == BADCRED || status == BADVERF;
+    if (call->identity == &rpc_identity_making || !call->dress)
+        anew = false;
+    if (anew && call->dress->denials++ < RPC_DENIALS_MAX) {
+        rpc_secure_refuse(transport, call->identity, call->dress->copies[0].context);
+        send_again(transport, call);
+        return 0;
+    }
+    call->error = -EACCES;
+    call->results_length = call->received = 0;
+    call->unsettled = true;
+    bool making = call->identity == &rpc_identity_making;
+    rpc_call_answered(transport, call);
+    return making ? 0 : -ECONNRESET;
+}
+
+/* The answer to a call that makes a context: verifier and results, as they came. */
+static int answer_making(struct rpc_transport *transport, struct rpc_call *call,
+                         const uint8_t *message, size_t length)
+{
+    size_t results = 0;
+    int parsed = rpc_reply_parse(message, length, &results);
+    call->error = parsed > 0 ? 0 : parsed == 0 ? -EBADMSG : parsed;
+    call->received = call->results_length = 0;
+    if (parsed > 0 && length - VERIFIER_AT <= call->destination_length) {
+        memcpy(call->destination->iov_base, message + VERIFIER_AT, length - VERIFIER_AT);
+        call->received = length - VERIFIER_AT;
+    }
+    rpc_call_answered(transport, call);
+    return 0;
+}
+
+int rpc_secure_answered(void *context, struct rpc_call *call, uint8_t *message, size_t length)
+{
+    struct rpc_transport *transport = context;
+    struct span verifier, results;
+    unsigned copy;
+    size_t at = 0;
+    if (length < VERIFIER_AT || rpc_word(message + 4) != MSG_REPLY)
+        return -EBADMSG;
+    if (rpc_word(message + 8) == DENIED)
+        return denied(transport, call, message, length);
+    if (rpc_word(message + 8) != ACCEPTED)
+        return -EBADMSG;
+    if (call->identity == &rpc_identity_making)
+        return answer_making(transport, call, message, length);
+    if (!verifier_of(message, length, &verifier, &results) ||
+        !verify(call, verifier.at, verifier.length, &copy))
+        return unverifiable(transport, call, "the verifier");
+    int parsed = rpc_reply_parse(message, length, &at);
+    if (parsed <= 0) {
+        call->error = parsed == 0 ? -EBADMSG : parsed;
+        call->results_length = call->received = 0;
+        rpc_call_answered(transport, call);
+        return 0;
+    }
+    results = (struct span){message + at, length - at};
+    if (!unpack(call, copy, &results))
+        return unverifiable(transport, call, "the body");
+    int result = rpc_results_take(call, results.at, results.length);
+    if (result == -EFAULT) {
+        transport->receiver.target = call;
+        return result;
+    }
+    rpc_call_answered(transport, call);
+    return 0;
+}

@@ -1,0 +1,333 @@
+/* RPCSEC_GSS on a channel (RFC 2203), with a toy for a mechanism: what is sent, what is believed,
+ * and who waits for whom. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "rpc/transport.h"
+#include "secure_scene.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+#include "unit.h"
+
+static struct server *server;
+static struct net_server *client;
+
+static int begin(void **state)
+{
+    secure_begin();
+    server = server_start(&(struct script){.answer = secure_answer});
+    client = client_new(server->port, 1, 60);
+    client->options.secured = true;
+    return watchdog_start(state);
+}
+
+static int end(void **state)
+{
+    query_auth = NULL;
+    rpc_server_destroy(client);
+    server_stop(server);
+    return watchdog_stop(state);
+}
+
+#define SECURE_TEST(name) UNIT_TEST_WITH(name, begin, end)
+
+static const enum rpc_service services[] = {RPC_SERVICE_NONE, RPC_SERVICE_INTEGRITY,
+                                            RPC_SERVICE_PRIVACY};
+
+static uint32_t last_token = 1000;
+
+/* Calls of all kinds and lengths, so many at a time. */
+static void exchange(unsigned count, unsigned rounds)
+{
+    static const size_t lengths[] = {1, 5, 512, 8192, 70001, 1 << 20};
+    struct query *queries = calloc(count, sizeof(*queries));
+    struct rpc_call **calls = calloc(count, sizeof(struct rpc_call *));
+    for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned i = 0; i < count; i++) {
+            uint32_t token = ++last_token; /* the server knows by it whether an xid changed */
+            enum procedure procedure = token % 3 == 0 ? ECHO : token % 3 == 1 ? READ : WRITE;
+            query_begin(&queries[i], procedure, token, lengths[token / 3 % (count > 8 ? 4 : 6)]);
+            calls[i] = &queries[i].call;
+        }
+        rpc_submit(client, calls, count);
+        rpc_wait(calls, count);
+        for (unsigned i = 0; i < count; i++)
+            assert_true(query_good(&queries[i]));
+    }
+    for (unsigned i = 0; i < count; i++)
+        query_free(&queries[i]);
+    free(queries);
+    free(calls);
+}
+
+static void check_seen(void)
+{
+    assert_int_equal(secure.outside, 0);
+    assert_int_equal(secure.forged, 0);
+    assert_int_equal(secure.in_clear, 0);
+    assert_int_equal(server->bad_calls, 0);
+}
+
+SECURE_TEST(calls_of_each_service)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        query_auth = secure_auth(1000, services[i]);
+        exchange(6, 6);
+        check_seen();
+    }
+    assert_int_equal(secure.contexts, 3);
+}
+
+/* More calls than the window has numbers, whatever order they are answered in. */
+SECURE_TEST(no_more_calls_than_the_window)
+{
+    secure.window = 4;
+    query_auth = secure_auth(1000, RPC_SERVICE_INTEGRITY);
+    exchange(64, 4);
+    server->script.order = RANDOM;
+    exchange(64, 4);
+    check_seen();
+}
+
+/* One call that is not answered keeps others out of the window: they go on in another context. */
+SECURE_TEST(a_slow_call_does_not_close_the_window)
+{
+    struct query slow = {0};
+    struct rpc_call *calls[] = {&slow.call};
+    secure.window = 4;
+    secure.slow = 77;
+    query_auth = secure_auth(1000, RPC_SERVICE_NONE);
+    check_echo(client, 1);
+    sys_nanosleep_ms(120); /* the window of a context that was just made is waited for */
+    query_begin(&slow, ECHO, 77, 0);
+    rpc_submit(client, calls, 1);
+    for (uint32_t i = 0; i < 20; i++)
+        check_echo(client, 100 + i);
+    assert_in_range(secure.contexts, 2, 10);
+    rpc_wait_for(calls, 1, 1);
+    assert_int_equal(slow.call.error, -ETIMEDOUT);
+    check_seen();
+}
+
+/* Each trick, once in a while: never a wrong byte, and in the end the right ones. */
+SECURE_TEST(replies_that_are_not_what_they_should_be)
+{
+    for (enum secure_trick trick = TRICK_VERIFIER; trick < TRICK_TOOWEAK; trick++) {
+        for (unsigned i = 0; i < 3; i++) {
+            bool body = trick >= TRICK_BODY && trick <= TRICK_CLEAR;
+            if (body && services[i] == RPC_SERVICE_NONE)
+                continue;
+            query_auth = secure_auth(2000 + (uint32_t)trick, services[i]);
+            atomic_store(&secure.trick, trick);
+            atomic_store(&secure.tricks, 3);
+            atomic_store(&secure.every, 5);
+            exchange(5, 6);
+            assert_int_equal(atomic_load(&secure.tricks), 0);
+        }
+    }
+    check_seen();
+    assert_int_equal(server->changed_xids, 0);
+}
+
+/* A refusal proves nothing. It ends a call after some attempts, and its fate is unknown. */
+SECURE_TEST(a_server_that_refuses_each_call)
+{
+    struct query query = {0};
+    query_auth = secure_auth(1000, RPC_SERVICE_PRIVACY);
+    check_echo(client, 1);
+    secure.trick = TRICK_CREDPROBLEM;
+    secure.every = 1;
+    secure.tricks = 1000;
+    query_begin(&query, ECHO, 2, 0);
+    assert_int_equal(query_wait(client, &query, 0), -EACCES);
+    assert_true(query.call.unsettled);
+    assert_in_range(secure.contexts, 2, 8);
+    secure.trick = TRICK_TOOWEAK;
+    query_begin(&query, ECHO, 3, 0);
+    assert_int_equal(query_wait(client, &query, 0), -EACCES);
+    assert_true(query.call.unsettled);
+    secure.every = 0;
+    check_echo(client, 4);
+    check_seen();
+    assert_int_equal(server->changed_xids, 0);
+}
+
+/* A server that restarted knows no context. The calls of all users get new ones. */
+SECURE_TEST(contexts_that_the_server_forgot)
+{
+    for (uint32_t round = 0; round < 4; round++) {
+        for (uint32_t uid = 0; uid < 3; uid++) {
+            query_auth = secure_auth(1000 + uid, RPC_SERVICE_INTEGRITY);
+            exchange(20, 1);
+        }
+        atomic_store(&secure.forgets, true);
+    }
+    check_seen();
+    assert_int_equal(server->changed_xids, 0);
+}
+
+SECURE_TEST(more_users_than_places)
+{
+    struct query queries[RPC_PLACES * 3];
+    struct rpc_call *calls[RPC_PLACES * 3];
+    memset(queries, 0, sizeof(queries));
+    for (unsigned round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < RPC_PLACES * 3; i++) {
+            query_auth = secure_auth(3000 + i, services[i % 3]);
+            query_begin(&queries[i], ECHO, i, 0);
+            calls[i] = &queries[i].call;
+        }
+        rpc_submit(client, calls, RPC_PLACES * 3);
+        rpc_wait(calls, RPC_PLACES * 3);
+        for (uint32_t i = 0; i < RPC_PLACES * 3; i++)
+            assert_true(query_good(&queries[i]));
+    }
+    check_seen();
+}
+
+/* Nothing goes out in clear by a fault elsewhere. */
+SECURE_TEST(a_call_without_kerberos_is_held_back)
+{
+    struct query query = {0};
+    query_begin(&query, ECHO, 1, 0);
+    assert_int_equal(query_wait(client, &query, 0), -EACCES);
+    assert_int_equal(query.call.sent_ns, 0);
+    assert_int_equal(secure.in_clear, 0);
+    assert_int_equal(server->calls, 0);
+}
+
+/* ---- tickets ---- */
+
+SECURE_TEST(a_user_without_a_ticket_is_told_at_once)
+{
+    struct query query = {0};
+    secure.no_ticket = true;
+    query_auth = secure_auth(4000, RPC_SERVICE_NONE);
+    for (uint32_t i = 0; i < 3; i++) {
+        query_begin(&query, ECHO, 1 + i, 0);
+        assert_int_equal(query_wait(client, &query, 0), -EACCES);
+        assert_false(query.call.unsettled);
+        assert_int_equal(query.call.sent_ns, 0);
+    }
+    secure.no_ticket = false;
+    check_echo(client, 9);
+}
+
+/* Its KDC hangs. Those of others go on, on the same channel. */
+SECURE_TEST(a_kdc_that_hangs_stalls_its_user_only)
+{
+    struct query stalled = {0};
+    struct rpc_call *calls[] = {&stalled.call};
+    query_auth = secure_auth(5000, RPC_SERVICE_PRIVACY);
+    check_echo(client, 1);
+    secure.hangs = true;
+    query_auth = secure_auth(5001, RPC_SERVICE_PRIVACY);
+    query_begin(&stalled, ECHO, 2, 0);
+    rpc_submit(client, calls, 1);
+    query_auth = secure_auth(5000, RPC_SERVICE_PRIVACY);
+    exchange(8, 4);
+    assert_int_equal(atomic_load(&stalled.call.state), RPC_WAITING);
+    secure.hangs = false;
+    rpc_wait(calls, 1);
+    assert_true(query_good(&stalled));
+    check_seen();
+}
+
+/* The ticket ends, and there is none for a while: calls wait, and then go on. */
+SECURE_TEST(calls_wait_for_a_ticket_that_ended)
+{
+    struct query query = {0};
+    struct rpc_call *calls[] = {&query.call};
+    secure.lifetime_s = 1;
+    query_auth = secure_auth(6000, RPC_SERVICE_INTEGRITY);
+    check_echo(client, 1);
+    secure.expired = true;
+    sys_nanosleep_ms(1100);
+    query_begin(&query, ECHO, 2, 0);
+    rpc_submit(client, calls, 1);
+    unsigned acquired = secure.acquired;
+    rpc_wait_for(calls, 1, 1);
+    assert_int_equal(query.call.error, -ETIMEDOUT);
+    query_begin(&query, ECHO, 3, 0);
+    rpc_submit(client, calls, 1);
+    while (atomic_load(&secure.acquired) < acquired + 2)
+        sys_nanosleep_ms(1);
+    assert_int_equal(atomic_load(&query.call.state), RPC_WAITING);
+    secure.expired = false;
+    secure.lifetime_s = 3600;
+    rpc_wait(calls, 1);
+    assert_true(query_good(&query));
+    check_seen();
+}
+
+/* A context is made before the one before ends, also while nobody calls. */
+SECURE_TEST(contexts_are_renewed_in_time)
+{
+    secure.lifetime_s = 2;
+    query_auth = secure_auth(7000, RPC_SERVICE_NONE);
+    check_echo(client, 1);
+    assert_int_equal(secure.contexts, 1);
+    while (atomic_load(&secure.contexts) < 3)
+        sys_nanosleep_ms(1);
+    check_echo(client, 2);
+    check_seen();
+}
+
+/* soft_timeout counts for calls that wait for a ticket as well. */
+SECURE_TEST(a_call_for_which_nobody_waits_ends_with_soft_timeout)
+{
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    client->options.soft_timeout_s = 1;
+    secure.no_kdc = true;
+    query_auth = secure_auth(8000, RPC_SERVICE_NONE);
+    query_begin(&query, ECHO, 1, 0);
+    query.call.answered = note_call_end;
+    atomic_store(&call_ended, 0);
+    rpc_submit(client, &call, 1);
+    rpc_drive(client->channels[0], call_has_ended, NULL, 0);
+    assert_int_equal(atomic_load(&call_ended), -ENETDOWN);
+}
+
+/* ---- connections, processes ---- */
+
+SECURE_TEST(connections_that_are_reset)
+{
+    server->script.reset_every = 7;
+    for (unsigned i = 0; i < 3; i++) {
+        query_auth = secure_auth(9000, services[i]);
+        exchange(16, 4);
+    }
+    assert_int_equal(secure.forged, 0);
+    assert_int_equal(secure.in_clear, 0);
+    assert_int_equal(server->changed_xids, 0);
+}
+
+SECURE_TEST(a_child_makes_its_own_contexts)
+{
+    query_auth = secure_auth(1000, RPC_SERVICE_PRIVACY);
+    exchange(4, 2);
+    unsigned before = secure.contexts;
+    pid_t child = fork();
+    if (child == 0) {
+        net_server_after_fork(client);
+        rpc_after_fork(client);
+        struct query query = {0};
+        query_begin(&query, ECHO, 200, 0);
+        _exit(query_wait(client, &query, 0) == 0 && query_good(&query) ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(secure.contexts, before + 1);
+    exchange(4, 2);
+    check_seen();
+}
+
+int main(void)
+{
+    log_open("/dev/null");
+    return unit_run(NULL, NULL);
+}
