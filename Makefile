@@ -124,7 +124,9 @@ $(BUILD)/test/scenes.a: $(call obj,$(SCENES)) $(BUILD)/test/servers.a
 
 $(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(PLAYED) $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(UNIT_LIBS) -lcmocka
+# Servers with TLS. The library loads OpenSSL itself, and so these also are programs that use it beside the library.
+$(filter $(BUILD)/test/unit/test_tls%,$(call bin,$(UNIT))): UNIT_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/integration/%: test/integration/%.c
 	@mkdir -p $(@D)

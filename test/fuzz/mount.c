@@ -53,8 +53,8 @@ static size_t receive(const struct iovec *vectors, int count)
     return taken;
 }
 
-int rpc_call_once(const struct net_address *address, enum net_port ports, struct rpc_call *call,
-                  int timeout_ms)
+int rpc_call_once(const struct net_address *address, enum net_port ports, struct net_tls *tls,
+                  struct rpc_call *call, int timeout_ms)
 {
     struct rpc_receiver_owner owner = {find, answered, call};
     struct rpc_receiver receiver;

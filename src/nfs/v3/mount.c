@@ -44,7 +44,7 @@ static int finish(struct exchange *exchange, const struct mount3_target *target)
     struct rpc_call *call = &exchange->call;
     rpc_call_end(call, exchange->arguments + XDR_GETPOS(&exchange->xdrs));
     net_address_set_port(&address.peer, target->port);
-    int rc = rpc_call_once(&address, target->ports, call, target->timeout_ms);
+    int rc = rpc_call_once(&address, target->ports, NULL, call, target->timeout_ms);
     xdrmem_create(&exchange->xdrs, (char *)call->results, (u_int)call->results_length, XDR_DECODE);
     if (rc == -EACCES && call->sent_ns != 0) /* it was sent: not the source port was denied */
         return -EKEYREJECTED;
