@@ -171,15 +171,11 @@ static bool shake_hands(struct connection *self)
     return true;
 }
 
-/* From the client to the server. */
-static bool hand_on(struct connection *self)
+/* What came from the client, to the server. */
+static bool decrypt(struct connection *self)
 {
     char chunk[CHUNK];
     int got;
-    ssize_t came = receive_client(self, chunk, sizeof(chunk));
-    if (came <= 0)
-        return false;
-    BIO_write(self->in, chunk, (int)came);
     while ((got = SSL_read(self->ssl, chunk, sizeof(chunk))) > 0) {
         atomic_fetch_add(&self->proxy->bytes, (unsigned)got);
         if (!stream_send(self->backend, chunk, (size_t)got))
@@ -190,6 +186,15 @@ static bool hand_on(struct connection *self)
         return false;
     }
     return flush(self);
+}
+
+static bool hand_on(struct connection *self)
+{
+    char chunk[CHUNK];
+    ssize_t came = receive_client(self, chunk, sizeof(chunk));
+    if (came > 0)
+        BIO_write(self->in, chunk, (int)came);
+    return came > 0 && decrypt(self);
 }
 
 static bool take_one(_Atomic unsigned *count)
@@ -224,7 +229,8 @@ static bool hand_back(struct connection *self)
 static void relay(struct connection *self)
 {
     char chunk[CHUNK];
-    for (bool good = true; good;) {
+    bool good = !self->ssl || decrypt(self); /* it may have come with the handshake */
+    while (good) {
         bool deaf = atomic_load(&self->proxy->deaf);
         struct pollfd polls[2] = {{.fd = deaf ? -1 : self->fd, .events = POLLIN},
                                   {.fd = self->backend, .events = POLLIN}};
@@ -291,10 +297,6 @@ static void *accept_connections(void *context)
         int fd = stream_accept(proxy->listener, &peer);
         if (fd < 0)
             return NULL;
-        if (proxy->options.buffer) {
-            setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &proxy->options.buffer, sizeof(int));
-            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &proxy->options.buffer, sizeof(int));
-        }
         pthread_mutex_lock(&proxy->lock);
         if (proxy->stopping || proxy->count == TLS_PROXY_CONNECTIONS) {
             close(fd);

@@ -34,7 +34,6 @@ struct tls_proxy_options {
     size_t piece;                  /* it sends so many bytes at a time; 0: any */
     size_t record;                 /* the longest record; 0: any */
     unsigned update_every;         /* keys are updated on both sides each so many times; 0: never */
-    int buffer;                    /* of its sockets to the client, in bytes; 0: any */
 };
 
 enum { TLS_PROXY_CONNECTIONS = 2048 };

@@ -71,9 +71,8 @@ TLS_TEST(bad_certificates_are_refused)
     static const struct {
         enum tls_file_name file;
         enum net_tls_fault fault;
-    } bad[] = {{EXPIRED, NET_TLS_EXPIRED},
-               {NOT_YET, NET_TLS_NOT_YET},
-               {STRANGE, NET_TLS_UNKNOWN_CA}};
+    } bad[] = {
+        {EXPIRED, NET_TLS_EXPIRED}, {NOT_YET, NET_TLS_NOT_YET}, {STRANGE, NET_TLS_UNKNOWN_CA}};
     for (int prefer = 0; prefer < 2; prefer++) {
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
             struct net_tls_settings settings = tls_settings();
