@@ -182,6 +182,22 @@ bool conf_mount_layout(char *text, const char *mount_point, char *type, size_t s
     return found;
 }
 
+struct conf_mount_protection conf_mount_protection(const struct conf_mount *mount)
+{
+    struct conf_mount_protection found = {.security = CONF_SECURITY_SYS};
+    char value[16];
+    if (conf_mount_option(mount->super_options, "sec", value, sizeof(value))) {
+        found.security = CONF_SECURITY_KRB5P;
+        while (found.security != CONF_SECURITY_AUTO &&
+               strcmp(value, conf_security_words[found.security]) != 0)
+            found.security--;
+    }
+    if (conf_mount_option(mount->super_options, "xprtsec", value, sizeof(value)))
+        found.tls = strcmp(value, "none") != 0;
+    found.mutual = found.tls && strcmp(value, "mtls") == 0;
+    return found;
+}
+
 enum conf_nfs conf_mount_nfs(const struct conf_mount *mount)
 {
     static const struct {

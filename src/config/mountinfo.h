@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "config/nfstab.h"
+
 /* One mount. The strings are in the text of struct conf_mountinfo, without octal escapes. */
 struct conf_mount {
     unsigned id;
@@ -59,6 +61,14 @@ enum conf_nfs {
     CONF_NFS_OTHER /* 2, or a later one */
 };
 enum conf_nfs conf_mount_nfs(const struct conf_mount *mount);
+
+/* How the kernel's client protects the calls of an NFS mount: nfs(5), `sec` and `xprtsec`. */
+struct conf_mount_protection {
+    enum conf_security security; /* CONF_SECURITY_AUTO: one that we do not know */
+    bool tls;                    /* over TLS; */
+    bool mutual;                 /* it has a certificate, too (mtls) */
+};
+struct conf_mount_protection conf_mount_protection(const struct conf_mount *mount);
 
 /* Does the kernel's client get the data of the mount at this mount point by layouts (pNFS)? `text`
  * is /proc/PID/mountstats, and is changed. True: their type is in `type`, cut at `size`. */

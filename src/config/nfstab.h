@@ -43,6 +43,23 @@ enum conf_version {
     CONF_VERSION_41,
 };
 
+/* `security:` of an export: how its calls are protected, weaker ones first. */
+enum conf_security {
+    CONF_SECURITY_AUTO,  /* as the kernel's mount; sys without one */
+    CONF_SECURITY_SYS,   /* AUTH_SYS: the client says who it is */
+    CONF_SECURITY_KRB5,  /* Kerberos proves who it is, */
+    CONF_SECURITY_KRB5I, /* and that nobody changed a call or an answer, */
+    CONF_SECURITY_KRB5P, /* and nobody else can read them */
+};
+
+/* `tls:` of a stanza: whether its connections are encrypted (RFC 9289). */
+enum conf_tls {
+    CONF_TLS_AUTO,    /* as the kernel's mounts: required if one of them has it */
+    CONF_TLS_NO,      /* never */
+    CONF_TLS_PREFER,  /* if the server offers it */
+    CONF_TLS_REQUIRE, /* always */
+};
+
 /* A network path to a server: a pair of `path` and `local`. */
 struct conf_path {
     char peer[CONF_ADDRESS_SIZE];  /* IPv4, IPv6 without brackets, or a name */
@@ -57,8 +74,10 @@ struct conf_export {
     char *directory; /* on the server: absolute, as written */
     char *mount;     /* here: absolute; no "." or "..", no double slash, none at the end */
     enum conf_kernel kernel;
-    struct conf_position at;       /* of the export's directory */
-    struct conf_position mount_at; /* of the mount's directory */
+    enum conf_security security;
+    struct conf_position security_at; /* of the word that gave it */
+    struct conf_position at;          /* of the export's directory */
+    struct conf_position mount_at;    /* of the mount's directory */
 };
 
 /* One stanza. In a tree without errors, path_count and export_count are at least 1. */
@@ -77,7 +96,18 @@ struct conf_server {
     enum conf_version version;
     char *fence; /* the name by which hosts take it from each other; NULL: none */
     struct conf_position fence_at;
-    struct conf_position at; /* of the server's name */
+    /* NULL: not given. Names of files are absolute. */
+    char *krb5_keytab;    /* has the keys of the client */
+    char *krb5_principal; /* that the client is */
+    enum conf_tls tls;
+    struct conf_position tls_at; /* of that word */
+    bool tls_direct;             /* TLS from the first byte, not asked for by STARTTLS */
+    char *tls_ca;                /* certificates of authorities; NULL: the system's */
+    char *tls_crl;               /* what they revoked */
+    char *tls_cert;              /* the client's certificate, */
+    char *tls_key;               /* and its key */
+    char *tls_name;              /* in the server's certificate; NULL: the server's name */
+    struct conf_position at;     /* of the server's name */
 };
 
 /* An export that is not used, since an earlier file has an entry for its mount. */
@@ -142,6 +172,11 @@ int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources
 /* The family of an address as in conf_path.peer. AF_UNSPEC: it is a name, or empty. */
 int conf_address_family(const char *address);
 
+/* The words of nfstab(5) for them: "auto", "sys", "krb5", ...; "auto", "no", "prefer", "require".
+ */
+extern const char *const conf_security_words[CONF_SECURITY_KRB5P + 1];
+extern const char *const conf_tls_words[CONF_TLS_REQUIRE + 1];
+
 /*
  * Turns one address text (conf_path.peer or .local) into socket addresses with port 0. They have
  * the given family, or any for AF_UNSPEC. It gives up to `most`, in the resolver's order. A numeric
@@ -170,6 +205,10 @@ bool conf_address_equal(const struct sockaddr_storage *a, const struct sockaddr_
 /* Prints the tree as an nfstab that parses to an equal tree, except for positions and overridden
  * entries. The text is for free(3). NULL: there is no memory. */
 char *conf_nfstab_print(const struct conf_nfstab *tab);
+
+/* Does any stanza ask for Kerberos or for TLS? Then mistakes must not leave all files to the
+ * kernel. A wrong word for them counts as the strongest. */
+bool conf_nfstab_demands(const struct conf_nfstab *tab);
 
 /* Frees what the tree owns and leaves an empty tree. */
 void conf_nfstab_free(struct conf_nfstab *tab);

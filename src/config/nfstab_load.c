@@ -149,20 +149,20 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
     char name[CONF_ADDRESS_SIZE], option[CONF_ADDRESS_SIZE], peer[CONF_ADDRESS_SIZE];
     struct conf_position at = {file, mount->line, 1};
 
-    if (conf_mount_option(mount->super_options, "sec", option, sizeof(option)) &&
-        strcmp(option, "sys") != 0) {
+    struct conf_mount_protection protection = conf_mount_protection(mount);
+    if (protection.security == CONF_SECURITY_AUTO) {
+        conf_mount_option(mount->super_options, "sec", option, sizeof(option));
         conf_diagnostics_add(d, CONF_NOTICE, at,
-                             "found mount %s with security %s, which is not supported yet; it is "
-                             "left to the kernel",
+                             "found mount %s with security %s, which is not known; it is left to "
+                             "the kernel",
                              CONF_QUOTED(mount->mount_point), CONF_QUOTED(option));
         return 0;
     }
-    if (conf_mount_option(mount->super_options, "xprtsec", option, sizeof(option)) &&
-        strcmp(option, "none") != 0) {
+    if (protection.mutual) {
         conf_diagnostics_add(d, CONF_NOTICE, at,
-                             "found mount %s with xprtsec=%s (TLS), which is not supported yet; it "
-                             "is left to the kernel",
-                             CONF_QUOTED(mount->mount_point), option);
+                             "found mount %s with xprtsec=mtls, and no nfstab that names the "
+                             "client's certificate (tls_cert, tls_key); it is left to the kernel",
+                             CONF_QUOTED(mount->mount_point));
         return 0;
     }
     const char *directory = split_source(mount->source, name);
@@ -197,7 +197,7 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
     struct conf_export *export = conf_server_add_export(server, directory);
     if (export == NULL || (export->mount = strdup(mount->mount_point)) == NULL)
         return -ENOMEM;
-    export->kernel = CONF_KERNEL_YES;
+    export->kernel = CONF_KERNEL_YES; /* which also tells how it is protected */
     export->at = at;
     export->mount_at = at;
     return 0;

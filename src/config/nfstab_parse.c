@@ -3,177 +3,12 @@
  * word. A word ends at a blank, at '#', and at the end of the line. The table of keys is at the
  * end.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "config/nfstab_tree.h"
-#include "config/nfstab_words.h"
-
-/* What is known of a stanza before its end. */
-struct stanza {
-    struct conf_server *server; /* NULL before the first one */
-    /* `path` and `local` items; those with equal numbers are a pair. server->paths is as long as
-     * the larger number. */
-    size_t path_count, local_count;
-    bool dontroute;
-    bool export_open;            /* the last export waits for its mount */
-    bool path_seen, export_seen; /* wrong ones count too */
-    bool export_lost;            /* an export without a value waits for its mount */
-    struct conf_position seen[CONF_NFSTAB_KEYWORDS]; /* of items allowed once; line 0: not yet */
-};
-
-struct parser {
-    struct conf_nfstab *tab;
-    struct words words;
-    bool no_memory;
-
-    size_t first_server; /* the first one of this file in tab->servers */
-    size_t mount_count;  /* exports in this file */
-    bool snmp_reported;
-
-    /* The item that is being taken: its key, and the place of its value, which is words.value. */
-    const struct keyword *keyword;
-    struct conf_position key_at, at;
-    struct stanza stanza;
-
-    /* The first uid and gid given. They count for stanzas that give none. 0: none was given. */
-    struct conf_server of_file;
-};
-
-#define fail(parser, ...) words_fail(&(parser)->words, (parser)->at, __VA_ARGS__)
-
-static void refuse(struct parser *parser, const char *expected)
-{
-    fail(parser, "found %s, expected %s", CONF_QUOTED(parser->words.value), expected);
-}
-
-static bool is_too_long(struct parser *parser, const char *what, size_t most)
-{
-    size_t length = strlen(parser->words.value);
-    if (length > most)
-        fail(parser, "found a %s of %zu bytes, expected at most %zu", what, length, most);
-    return length > most;
-}
-
-/* --- numbers and words ------------------------------------------------------------------- */
-
-static unsigned *number_of(const struct parser *parser, struct conf_server *server)
-{
-    return (unsigned *)((char *)server + parser->keyword->offset);
-}
-
-static bool read_number(struct parser *parser, unsigned *number)
-{
-    const char *word = parser->words.value;
-    unsigned long value = strtoul(word, NULL, 10); /* ULONG_MAX if it is too large */
-    unsigned long least = parser->keyword->least, most = parser->keyword->most;
-
-    if (*word == '\0' || word[strspn(word, "0123456789")] != '\0' || value < least ||
-        value > most) {
-        fail(parser, "found %s, expected a number from %lu to %lu", CONF_QUOTED(word), least, most);
-        return false;
-    }
-    *number = (unsigned)value;
-    return true;
-}
-
-/* Refuses the second item of a kind that a stanza may have once. */
-static bool only_once(struct parser *parser)
-{
-    struct conf_position *first = &parser->stanza.seen[parser->keyword - conf_nfstab_keywords];
-    if (first->line != 0) {
-        fail(parser, "found a second '%s', expected one (the first is in line %u)",
-             parser->keyword->name, first->line);
-        return false;
-    }
-    *first = parser->at;
-    return true;
-}
-
-static void take_number(struct parser *parser)
-{
-    if (only_once(parser))
-        read_number(parser, number_of(parser, parser->stanza.server));
-}
-
-/* uid and gid. 0 is refused, so that no configuration gives a process root's files. */
-static void take_id(struct parser *parser)
-{
-    unsigned id = CONF_ID_PROCESS, *of_file = number_of(parser, &parser->of_file);
-
-    if (!only_once(parser) ||
-        (strcasecmp(parser->words.value, "process") != 0 && !read_number(parser, &id)))
-        return;
-    if (*of_file == 0)
-        *of_file = id;
-    if (parser->stanza.server != NULL)
-        *number_of(parser, parser->stanza.server) = id;
-}
-
-/* For an item with only one supported word so far. */
-static void check_word(struct parser *parser)
-{
-    const char *word = parser->words.value, *expected = parser->keyword->expected, *known = "";
-
-    if (strcasecmp(word, expected) == 0)
-        return;
-    for (const char *const *later = parser->keyword->later; *later != NULL; later++)
-        if (strcasecmp(word, *later) == 0)
-            known = " which is not supported yet,";
-    fail(parser, "found %s,%s expected %s", CONF_QUOTED(word), known, expected);
-}
-
-static void take_version(struct parser *parser)
-{
-    if (!only_once(parser))
-        return;
-    static const struct {
-        const char *word;
-        enum conf_version version;
-    } words[] = {{"nfsv3", CONF_VERSION_3},
-                 {"nfsv4", CONF_VERSION_41},
-                 {"nfsv4.1", CONF_VERSION_41},
-                 {"nfsv4.2", CONF_VERSION_41}};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcasecmp(parser->words.value, words[i].word) == 0) {
-            parser->stanza.server->version = words[i].version;
-            return;
-        }
-    }
-    check_word(parser);
-}
-
-/* The names of files contain it. */
-static void take_fence(struct parser *parser)
-{
-    struct conf_server *server = parser->stanza.server;
-    const char *word = parser->words.value;
-
-    if (!only_once(parser) || is_too_long(parser, "name", CONF_FENCE_LENGTH_MAX))
-        return;
-    for (const char *c = word; *c != '\0'; c++) {
-        if (!isalnum((unsigned char)*c) && strchr("._-", *c) == NULL) {
-            refuse(parser, "a name of letters, digits, '.', '_' and '-'");
-            return;
-        }
-    }
-    server->fence_at = parser->at;
-    server->fence = strdup(word);
-    parser->no_memory |= server->fence == NULL;
-}
-
-static void note_snmp(struct parser *parser)
-{
-    if (!parser->snmp_reported)
-        conf_diagnostics_add(parser->words.d, CONF_NOTICE, parser->key_at,
-                             "found '%s': SNMP is not used, management and community "
-                             "are ignored",
-                             parser->keyword->name);
-    parser->snmp_reported = true;
-}
+#include "config/nfstab_parser.h"
 
 /* --- paths ------------------------------------------------------------------------------- */
 
@@ -184,8 +19,8 @@ static struct conf_path *next_path(struct parser *parser, size_t *count)
     struct conf_server *server = parser->stanza.server;
 
     if (*count == CONF_PATHS_MAX) {
-        fail(parser, "found another %s, expected at most %d for a server", parser->keyword->name,
-             CONF_PATHS_MAX);
+        conf_take_fail(parser, "found another %s, expected at most %d for a server",
+                       parser->keyword->name, CONF_PATHS_MAX);
         return NULL;
     }
     if (*count == server->path_count && conf_server_add_path(server) == NULL) {
@@ -200,7 +35,7 @@ static void take_address(struct parser *parser, char address[CONF_ADDRESS_SIZE])
 {
     const char *expected = conf_address_copy(address, parser->words.value);
     if (expected != NULL)
-        refuse(parser, expected);
+        conf_take_refuse(parser, expected);
 }
 
 static void take_path(struct parser *parser)
@@ -299,20 +134,22 @@ static void check_paths(struct parser *parser)
 
 /* --- exports ----------------------------------------------------------------------------- */
 
-static struct conf_export *last_export(const struct parser *parser)
-{
-    const struct conf_server *server = parser->stanza.server;
-    return &server->exports[server->export_count - 1];
-}
-
 /* Ends an export that waits for its mount when another item comes. */
 static void end_export(struct parser *parser)
 {
     if (parser->stanza.export_open)
-        words_fail(&parser->words, last_export(parser)->at,
+        words_fail(&parser->words, conf_take_last_export(parser)->at,
                    "found export %s without a mount, expected 'mount:' after it",
-                   CONF_QUOTED(last_export(parser)->directory));
+                   CONF_QUOTED(conf_take_last_export(parser)->directory));
     parser->stanza.export_open = false;
+}
+
+/* The items of this kind may come once more. */
+static void again(struct parser *parser, void (*take)(struct parser *parser))
+{
+    for (size_t i = 0; i < CONF_NFSTAB_KEYWORDS; i++)
+        if (conf_nfstab_keywords[i].take == take && !conf_nfstab_keywords[i].of_stanza)
+            parser->stanza.seen[i].line = 0;
 }
 
 static void take_export(struct parser *parser)
@@ -322,12 +159,13 @@ static void take_export(struct parser *parser)
     end_export(parser);
     parser->stanza.export_seen = true;
     parser->stanza.export_lost = false;
+    again(parser, conf_take_security);
     if (directory[0] != '/')
-        refuse(parser, "an absolute directory (starting with '/')");
+        conf_take_refuse(parser, "an absolute directory (starting with '/')");
     else
-        is_too_long(parser, "directory", CONF_EXPORT_LENGTH_MAX);
+        conf_take_is_too_long(parser, "directory", CONF_EXPORT_LENGTH_MAX);
     if (parser->mount_count == CONF_EXPORTS_MAX)
-        fail(parser, "found another export, expected at most %d", CONF_EXPORTS_MAX);
+        conf_take_fail(parser, "found another export, expected at most %d", CONF_EXPORTS_MAX);
     if (parser->mount_count++ >= CONF_EXPORTS_MAX)
         return;
 
@@ -350,26 +188,27 @@ static void take_mount(struct parser *parser)
         return;
     if (!stanza->export_open) {
         if (!stanza->export_lost)
-            fail(parser, "found mount %s without an export, expected 'export:' before it", written);
+            conf_take_fail(parser, "found mount %s without an export, expected 'export:' before it",
+                           written);
         stanza->export_lost = false;
         return;
     }
     stanza->export_open = false;
     const char *expected = conf_directory_normalise(mount);
     if (expected != NULL) {
-        fail(parser, "found %s, expected %s", written, expected);
+        conf_take_fail(parser, "found %s, expected %s", written, expected);
         return;
     }
-    if (is_too_long(parser, "directory", PATH_MAX - 1))
+    if (conf_take_is_too_long(parser, "directory", PATH_MAX - 1))
         return;
     const struct conf_export *first =
         conf_nfstab_find(parser->tab, parser->first_server, parser->tab->server_count, mount);
     if (first != NULL) {
-        fail(parser, "found a second mount at %s, expected one (the first is in line %u)",
-             CONF_QUOTED(mount), first->mount_at.line);
+        conf_take_fail(parser, "found a second mount at %s, expected one (the first is in line %u)",
+                       CONF_QUOTED(mount), first->mount_at.line);
         return;
     }
-    struct conf_export *export = last_export(parser);
+    struct conf_export *export = conf_take_last_export(parser);
     export->mount_at = parser->at;
     export->mount = strdup(mount);
     parser->no_memory |= export->mount == NULL;
@@ -383,11 +222,11 @@ static void take_kernel(struct parser *parser)
     while (kernel < 3 && strcasecmp(parser->words.value, names[kernel]) != 0)
         kernel++;
     if (kernel == 3)
-        refuse(parser, parser->keyword->expected);
+        conf_take_refuse(parser, parser->keyword->expected);
     else if (parser->stanza.server->export_count > 0)
-        last_export(parser)->kernel = (enum conf_kernel)kernel;
+        conf_take_last_export(parser)->kernel = (enum conf_kernel)kernel;
     else if (!parser->stanza.export_seen)
-        fail(parser, "found 'kernel' without an export, expected 'export:' before it");
+        conf_take_fail(parser, "found 'kernel' without an export, expected 'export:' before it");
 }
 
 /* --- stanzas ----------------------------------------------------------------------------- */
@@ -425,6 +264,8 @@ static void end_stanza(struct parser *parser)
     drop_locals(parser);
     check_paths(parser);
     check_fence(parser);
+    conf_take_security_end(parser);
+    conf_take_tls_end(parser);
     for (size_t i = 0; i < server->path_count; i++)
         server->paths[i].dontroute = parser->stanza.dontroute;
     if (!parser->stanza.export_seen)
@@ -456,7 +297,7 @@ static void begin_stanza(struct parser *parser)
     server->at = parser->at;
     server->uid = 0; /* not given: see end_file() */
     server->gid = 0;
-    is_too_long(parser, "name", CONF_ADDRESS_SIZE - 1);
+    conf_take_is_too_long(parser, "name", CONF_ADDRESS_SIZE - 1);
 }
 
 static void end_file(struct parser *parser)
@@ -478,6 +319,10 @@ static void end_file(struct parser *parser)
 #define NUMBER(member, minimum, maximum) \
     .offset = offsetof(struct conf_server, member), .least = (minimum), .most = (maximum)
 #define ID(member) .of_file = true, NUMBER(member, 1, CONF_ID_PROCESS - 1)
+#define NAME(member, file) \
+    .is_name = true, .is_file = (file), .offset = offsetof(struct conf_server, member)
+#define SECURITIES "sys, krb5, krb5i or krb5p"
+#define A_FILE     "the absolute name of a file"
 #define LATER(...)                 \
     .later = (const char *const[]) \
     {                              \
@@ -493,18 +338,28 @@ const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS] = {
     {"export", "a directory of the server", .take = take_export},
     {"mount", "a directory", .take = take_mount},
     {"kernel", "auto, yes or no", .take = take_kernel},
-    {"security", "sys", .take = check_word, LATER("krb5", "krb5i", "krb5p")},
-    {"security_default", "sys", .take = check_word, LATER("krb5", "krb5i", "krb5p")},
-    {"nfs_version", "nfsv3 or nfsv4.1", .take = take_version, LATER("nfsv4.0", "pnfs")},
-    {"fence", "a name", .take = take_fence},
-    {"mnt_timeout", "a number of seconds", .take = take_number, NUMBER(mnt_timeout, 1, 86400)},
-    {"connections", "a number", .take = take_number, NUMBER(connections, 1, CONF_CONNECTIONS_MAX)},
-    {"nfsport", "a port number", .take = take_number, NUMBER(nfsport, 1, 65535)},
-    {"mntport", "a port number", .take = take_number, NUMBER(mntport, 1, 65535)},
-    {"uid", "a number or 'process'", .take = take_id, ID(uid)},
-    {"gid", "a number or 'process'", .take = take_id, ID(gid)},
-    {"management", "a word", .take = note_snmp},
-    {"community", "a word", .take = note_snmp},
+    {"security", SECURITIES, .take = conf_take_security},
+    {"security_default", SECURITIES, .take = conf_take_security, .of_stanza = true},
+    {"krb5_keytab", A_FILE, .take = conf_take_name, NAME(krb5_keytab, true)},
+    {"krb5_principal", "a principal", .take = conf_take_name, NAME(krb5_principal, false)},
+    {"tls", "no, prefer or require", .take = conf_take_tls},
+    {"tls_direct", NULL, .take = conf_take_tls_direct},
+    {"tls_ca", A_FILE, .take = conf_take_name, NAME(tls_ca, true)},
+    {"tls_crl", A_FILE, .take = conf_take_name, NAME(tls_crl, true)},
+    {"tls_cert", A_FILE, .take = conf_take_name, NAME(tls_cert, true)},
+    {"tls_key", A_FILE, .take = conf_take_name, NAME(tls_key, true)},
+    {"tls_name", "a host name", .take = conf_take_name, NAME(tls_name, false)},
+    {"nfs_version", "nfsv3 or nfsv4.1", .take = conf_take_version, LATER("nfsv4.0", "pnfs")},
+    {"fence", "a name", .take = conf_take_fence, NAME(fence, false)},
+    {"mnt_timeout", "a number of seconds", .take = conf_take_number, NUMBER(mnt_timeout, 1, 86400)},
+    {"connections", "a number", .take = conf_take_number,
+     NUMBER(connections, 1, CONF_CONNECTIONS_MAX)},
+    {"nfsport", "a port number", .take = conf_take_number, NUMBER(nfsport, 1, 65535)},
+    {"mntport", "a port number", .take = conf_take_number, NUMBER(mntport, 1, 65535)},
+    {"uid", "a number or 'process'", .take = conf_take_id, ID(uid)},
+    {"gid", "a number or 'process'", .take = conf_take_id, ID(gid)},
+    {"management", "a word", .take = conf_take_snmp},
+    {"community", "a word", .take = conf_take_snmp},
 };
 
 /* Notes an item that was reported, because its value was missing or its key was none. So what

@@ -7,7 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "config/nfstab_words.h"
 #include "config/source.h"
+
+const char *const conf_security_words[] = {"auto", "sys", "krb5", "krb5i", "krb5p"};
+const char *const conf_tls_words[] = {"auto", "no", "prefer", "require"};
 
 const char *conf_nfstab_file(struct conf_nfstab *tab, const char *file)
 {
@@ -61,7 +65,9 @@ void conf_server_clear(struct conf_server *server)
     free(server->exports);
     free(server->paths);
     free(server->name);
-    free(server->fence);
+    for (size_t i = 0; i < CONF_NFSTAB_KEYWORDS; i++)
+        if (conf_nfstab_keywords[i].is_name)
+            free(*conf_server_name(server, &conf_nfstab_keywords[i]));
     *server = (struct conf_server){0};
 }
 
@@ -201,6 +207,19 @@ const char *conf_directory_normalise(char *directory)
     return NULL;
 }
 
+bool conf_nfstab_demands(const struct conf_nfstab *tab)
+{
+    for (size_t s = 0; s < tab->server_count; s++) {
+        const struct conf_server *server = &tab->servers[s];
+        if (server->tls == CONF_TLS_REQUIRE)
+            return true;
+        for (size_t e = 0; e < server->export_count; e++)
+            if (server->exports[e].security >= CONF_SECURITY_KRB5)
+                return true;
+    }
+    return false;
+}
+
 /* Writes a value so that the parser reads it as one word. */
 static void print_value(FILE *out, const char *value)
 {
@@ -231,6 +250,17 @@ static void print_id(FILE *out, const char *key, unsigned id)
         fprintf(out, "    %s: %u\n", key, id);
 }
 
+/* A key whose value is a name, if the stanza has it. */
+static void print_name(FILE *out, const struct keyword *keyword, const struct conf_server *server)
+{
+    const char *name = keyword->is_name ? *conf_server_name(server, keyword) : NULL;
+    if (name == NULL)
+        return;
+    fprintf(out, "    %s: ", keyword->name);
+    print_value(out, name);
+    fputc('\n', out);
+}
+
 static void print_server(FILE *out, const struct conf_server *server, bool uid, bool gid)
 {
     fputs("server: ", out);
@@ -248,8 +278,12 @@ static void print_server(FILE *out, const struct conf_server *server, bool uid, 
     if (server->version != CONF_VERSION_AUTO)
         fprintf(out, "    nfs_version: %s\n",
                 server->version == CONF_VERSION_41 ? "nfsv4.1" : "nfsv3");
-    if (server->fence != NULL)
-        fprintf(out, "    fence: %s\n", server->fence);
+    if (server->tls != CONF_TLS_AUTO)
+        fprintf(out, "    tls: %s\n", conf_tls_words[server->tls]);
+    if (server->tls_direct)
+        fputs("    tls_direct\n", out);
+    for (size_t i = 0; i < CONF_NFSTAB_KEYWORDS; i++)
+        print_name(out, &conf_nfstab_keywords[i], server);
     if (server->mnt_timeout != CONF_MNT_TIMEOUT_DEFAULT)
         fprintf(out, "    mnt_timeout: %u\n", server->mnt_timeout);
     if (server->connections != 0)
@@ -270,6 +304,8 @@ static void print_server(FILE *out, const struct conf_server *server, bool uid, 
         print_value(out, export->mount);
         if (export->kernel != CONF_KERNEL_AUTO)
             fprintf(out, "  kernel: %s", export->kernel == CONF_KERNEL_YES ? "yes" : "no");
+        if (export->security != CONF_SECURITY_AUTO)
+            fprintf(out, "  security: %s", conf_security_words[export->security]);
         fputc('\n', out);
     }
 }

@@ -5,10 +5,11 @@
 
 #include "config/nfstab_tree.h"
 
-#define KEY_LIST                                                                               \
-    "server, path, local, dontroute, export, mount, kernel, security, security_default, "      \
-    "nfs_version, fence, mnt_timeout, connections, nfsport, mntport, uid, gid, management or " \
-    "community"
+#define KEY_LIST                                                                           \
+    "server, path, local, dontroute, export, mount, kernel, security, security_default, "  \
+    "krb5_keytab, krb5_principal, tls, tls_direct, tls_ca, tls_crl, tls_cert, tls_key, "   \
+    "tls_name, nfs_version, fence, mnt_timeout, connections, nfsport, mntport, uid, gid, " \
+    "management or community"
 
 /* The place of a character in the current line. */
 static struct conf_position position_of(const struct words *words, const char *at)
@@ -189,6 +190,16 @@ void words_no_value(struct words *words, const struct keyword *keyword)
     words_fail(words, position_of(words, words->cursor),
                "found ':' after '%s', expected none: it is a flag", keyword->name);
     skip_value(words);
+}
+
+unsigned words_choose(struct words *words, struct conf_position at, const char *const choices[],
+                      unsigned count, const char *expected)
+{
+    for (unsigned i = 1; i < count; i++)
+        if (strcasecmp(words->value, choices[i]) == 0)
+            return i;
+    words_fail(words, at, "found %s, expected %s", CONF_QUOTED(words->value), expected);
+    return 0;
 }
 
 bool words_next_line(struct words *words)

@@ -16,13 +16,23 @@ struct keyword {
     const char *expected; /* as a value; NULL: it is a flag */
     void (*take)(struct parser *parser);
     bool of_file;              /* allowed before the first server */
-    size_t offset;             /* for a number: the unsigned member of struct conf_server, */
-    unsigned long least, most; /* and its bounds */
+    bool of_stanza;            /* not of an export, wherever it stands */
+    bool is_name;              /* the value is kept as it is, */
+    bool is_file;              /* and is an absolute one of a file */
+    size_t offset;             /* the member of struct conf_server: for a name; for a number */
+    unsigned long least, most; /* the bounds of a number */
     const char *const *later;  /* words that are not supported yet; NULL ends the list */
 };
 
-enum { CONF_NFSTAB_KEYWORDS = 20 };
+enum { CONF_NFSTAB_KEYWORDS = 29 };
 extern const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS]; /* nfstab_parse.c */
+
+/* Where a stanza has the value of a key that is a name. */
+static inline char **conf_server_name(const struct conf_server *server,
+                                      const struct keyword *keyword)
+{
+    return (char **)((char *)server + keyword->offset);
+}
 
 /* The parser's place in a text. On the parser's stack. */
 struct words {
@@ -59,6 +69,11 @@ const struct keyword *words_key(struct words *words, struct conf_position *at,
 /* Takes the colon and the value after a key. The value goes to words->value, its place to `at`.
  * False: there is none, and that was reported. */
 bool words_value(struct words *words, const struct keyword *keyword, struct conf_position *at);
+
+/* Which of these words is the value, from 1 on? The first one stands for "not given". 0: none of
+ * them, and that was reported. */
+unsigned words_choose(struct words *words, struct conf_position at, const char *const choices[],
+                      unsigned count, const char *expected);
 
 /* Takes a colon and a value after a flag, which are a mistake, and reports it. */
 void words_no_value(struct words *words, const struct keyword *keyword);

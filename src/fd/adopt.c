@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 
 #include "fd/adopt.h"
+#include "fd/closed.h"
 #include "fd/descriptors.h"
 #include "fd/life.h"
 #include "fd/truncate.h"
@@ -137,8 +138,8 @@ static bool prove_by_kernel(const struct mount_claim *claim, const struct stat *
                                                    .mtime = status->st_mtim,
                                                    .ctime = status->st_ctim};
     proof->current = opened && kernel->close_to_open;
-    proof->granted = opened && kernel->auth_sys && conf->uid == CONF_ID_PROCESS &&
-                     conf->gid == (gid_t)CONF_ID_PROCESS;
+    proof->granted = opened && kernel->protection.security == claim->mount->security &&
+                     conf->uid == CONF_ID_PROCESS && conf->gid == (gid_t)CONF_ID_PROCESS;
     return true;
 }
 
@@ -397,9 +398,9 @@ static struct file_inode *find_inode(const struct mount_claim *claim, const stru
                        why);
 }
 
-/* The kernel has just opened it; or it is to serve it; or the descriptor came from another process,
- * in use. */
-enum coming { OPENED, FOR_KERNEL, RECEIVED };
+/* The kernel has just opened it; or it is to serve it, perhaps for a stream of libc; or the
+ * descriptor came from another process, in use. */
+enum coming { OPENED, FOR_KERNEL, FOR_STREAM, RECEIVED };
 
 /* Adopts a descriptor, or leaves it to the kernel. `reason` not NULL: it must stay with the kernel.
  * 0, or -EIO: nobody may use the descriptor. */
@@ -433,9 +434,11 @@ static int opened(int fd, int flags, enum coming coming, const char *reason)
         inode = find_inode(&claim, &status, asked_ns, coming == OPENED, &proof, &why);
         surprising = !inode && !reason && status.st_nlink > 0;
     }
-    if (inode && reason)
-        fd_world_demote(inode, claim.auth, reason);
-    else if (inode) {
+    bool may_stay = coming == FOR_STREAM || coming == RECEIVED;
+    bool closed = mount_is_closed(mount) && !may_stay;
+    if (inode && reason && !closed)
+        fd_world_demote_stream(inode, claim.auth, reason);
+    else if (inode && !reason) {
         struct committing c = durable_committing_of(inode, claim.auth);
         (void)durable_strays_settle(
             &c); /* before anybody reads the file; if that fails, a flush does it */
@@ -446,11 +449,15 @@ static int opened(int fd, int flags, enum coming coming, const char *reason)
         log_debug("%s: adopted as descriptor %d", path, fd);
         /* A thread that has left all files to the kernel meanwhile may not have seen this one. */
         const char *left = atomic_load(&mount_left_to_kernel);
-        while (left && file_is_managed(fd))
+        while (left && file_is_managed(fd) && !mount_is_closed(mount))
             (void)fd_demote(fd, left);
         return 0;
     }
     why = why ? why : "no memory";
+    if (closed)
+        shut = fd_closed_refuse(mount, path, why) != 0;
+    else if (mount_is_closed(mount))
+        fd_closed_is_open(mount, path, why);
     int refused =
         shut ? -EIO : leave_to_kernel(mount, &status, fd, flags, path, why, coming == RECEIVED);
     if (inode)
@@ -473,6 +480,11 @@ int fd_opened(int fd, int flags)
 void fd_received(int fd, int flags, const char *reason)
 {
     opened(fd, flags & ~(O_CREAT | O_TRUNC), RECEIVED, reason ? reason : reason_for_kernel(fd));
+}
+
+int fd_opened_for_stream(int fd, int flags, const char *reason)
+{
+    return opened(fd, flags, FOR_STREAM, reason);
 }
 
 int fd_opened_for_kernel(int fd, int flags, const char *reason)

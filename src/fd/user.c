@@ -1,5 +1,6 @@
 /* A process that becomes another user, or leaves all files to the kernel. */
 #include "durable/sync.h"
+#include "fd/closed.h"
 #include "fd/user.h"
 #include "mount/credentials.h"
 #include "durable/behind.h"
@@ -21,6 +22,8 @@
 
 static void hand_over(struct file_inode *inode, void *reason)
 {
+    if (mount_is_closed(inode->mount))
+        return;
     const struct rpc_auth *auth = file_inode_auth(inode);
     while (auth && fd_world_demote(inode, auth, reason) == -ENONET)
         ; /* another thread had begun it, and it was undone */
@@ -44,6 +47,7 @@ static void move(struct file_inode *inode, void *unused)
 void fd_leave_to_kernel(const char *reason)
 {
     atomic_store(&mount_left_to_kernel, reason);
+    fd_closed_bar();
     file_inode_each(hand_over, (void *)reason);
 }
 

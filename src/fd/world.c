@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "durable/sync.h"
+#include "fd/closed.h"
 #include "fd/descriptors.h"
 #include "file/flags.h"
 #include "async/async.h"
@@ -256,7 +257,8 @@ static void demote_undo(struct file_inode *inode)
     pthread_mutex_unlock(&file_lock);
 }
 
-int fd_world_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
+/* As fd_world_demote(), of any mount. */
+static int move(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
 {
     bool first = demote_begin(inode, reason), outer = !crossing;
     int result = 0;
@@ -299,6 +301,22 @@ int fd_world_demote(struct file_inode *inode, const struct rpc_auth *auth, const
     return result;
 }
 
+int fd_world_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
+{
+    if (!mount_is_closed(inode->mount))
+        return move(inode, auth, reason);
+    fd_closed_refuse(inode->mount, inode->path, reason);
+    return -ENONET;
+}
+
+int fd_world_demote_stream(struct file_inode *inode, const struct rpc_auth *auth,
+                           const char *reason)
+{
+    if (mount_is_closed(inode->mount))
+        fd_closed_is_open(inode->mount, inode->path, reason);
+    return move(inode, auth, reason);
+}
+
 int fd_world_follow(struct file_inode *inode)
 {
     const struct rpc_auth *auth = file_inode_auth(inode);
@@ -322,8 +340,10 @@ int fd_demote_stream(int fd, const char *reason)
     if (!open)
         return 0;
     if (open->access != O_RDONLY) {
-        result = (int)file_posix_error(fd_world_demote(open->inode, open->auth, reason));
+        result = (int)file_posix_error(fd_world_demote_stream(open->inode, open->auth, reason));
     } else {
+        if (mount_is_closed(open->inode->mount))
+            fd_closed_is_open(open->inode->mount, open->inode->path, reason);
         (void)durable_flush_range(open->inode, open->auth, 0, UINT64_MAX);
         fd_show_kernel(open->inode->mount, open, fd, open->inode->device, open->inode->inode);
         if (file_inode_descriptors(open->inode) == 1)

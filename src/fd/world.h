@@ -13,10 +13,14 @@ extern unsigned fd_world_abroad_ms, fd_world_unasked_ms;
  * 0: it is there.
  * -ENONET: it stays here, as this process is abroad (net_server_is_abroad()) and others have not
  * sent what they wrote; that would undo what the kernel writes. Not so in a process that left all
- * files to the kernel: there that data is given up.
+ * files to the kernel: there that data is given up. Or it stays as its mount is closed
+ * (fd/closed.h), and the log says so.
  * Else -errno of the COMMIT: it is there, and data was lost.
  */
 int fd_world_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
+/* The same for a stream of libc or a standard descriptor, also of a closed mount. */
+int fd_world_demote_stream(struct file_inode *inode, const struct rpc_auth *auth,
+                           const char *reason);
 /* As fd_world_demote(), after another process that moved the file there. */
 int fd_world_follow(struct file_inode *inode);
 /* See struct file_upper. */

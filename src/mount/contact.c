@@ -12,6 +12,7 @@
 #include "ledger/uncommitted.h"
 #include "mount/mounts.h"
 #include "mount/paths.h"
+#include "mount/protection.h"
 #include "mount/registry.h"
 #include "mount/root.h"
 #include "net/pool.h"
@@ -42,7 +43,7 @@ static void enter_statistics(struct mount *mount)
         .name = mount->server->conf->name,
         .directory = mount->conf->directory,
         .mount = mount->conf->mount,
-        .security = "sys",
+        .security = mount_protection_text(mount),
         .kind = DIRECTNFS_KERNEL_BACKED,
         .mntport = mount->server->mntport,
         .nfsport = mount->server->nfsport,
@@ -179,6 +180,8 @@ static int contact(struct mount *mount)
         result = -ENONET;
     }
     if (result == 0)
+        result = mount_protection_begin(mount);
+    if (result == 0)
         result = hold_fence(mount);
     if (result != 0)
         return result;
@@ -231,7 +234,12 @@ static void say_failure(const struct mount *mount, int result)
     const char *server = mount->server->conf->name, *where = mount->conf->mount;
     if (!mount_may_say(mount, "mount", result))
         return;
-    if (mount->server->conf->fence)
+    if (mount_is_closed(mount))
+        log_error("mount %s: server %s: %s: %s; no file of it can be opened now (EIO), as the "
+                  "kernel's mount protects less than the nfstab asks for (%s)",
+                  where, server, reach_reason(mount->why), strerrordesc_np(-result),
+                  mount_protection_text(mount));
+    else if (mount->server->conf->fence)
         log_error("mount %s: server %s: %s; with fence %s no file of it can be opened now (EIO)",
                   where, server, reach_reason(mount->why), mount->server->conf->fence);
     else if (reach_is_run(mount->why) || mount->why == REACH_NO_MEMORY ||

@@ -25,14 +25,16 @@ extern struct conf_tunables mount_tunables;
 extern _Atomic(const char *) mount_left_to_kernel;
 
 /*
- * A server of the nfstab, in one version of NFS, as this process talks to it. All its exports share
- * it. `lock` guards the verifier, and is held for a few instructions only. Lives for ever.
+ * A server of the nfstab, in one version of NFS, with TLS or without, as this process talks to it.
+ * All its exports share it. `lock` guards the verifier, and is held for a few instructions only.
+ * Lives for ever.
  */
 struct mount_server {
     const struct conf_server *conf;
-    const struct nfs_version *version; /* a stanza has a server for each version of NFS */
+    const struct nfs_version *version; /* a stanza has a server for each version, */
     struct nfs_session *session;       /* NULL: the version has none */
     const _Atomic bool *lost;          /* has another host taken its fence? NULL: it has none */
+    enum conf_tls tls;                 /* and, if the stanza does not say it, with and without */
     struct net_server *net;            /* NULL until the first export was mounted */
     _Atomic uint16_t mntport, nfsport; /* as the last first contact of an export found them */
     struct mount_sender sender;
@@ -69,13 +71,16 @@ struct mount_directory {
 struct mount {
     const struct conf_export *conf;
     struct mount_server *server;
-    const _Atomic bool *lost; /* the server's `lost` */
+    const _Atomic bool *lost; /* the server's `lost`; of a closed mount not NULL */
     char path[PATH_MAX];      /* of the mount, without symbolic links */
     size_t path_length;
     dev_t device;
     ino_t inode;
     bool kernel_nfs; /* the mount is a kernel NFS mount, not the exported directory itself; */
     struct reach_kernel_mount kernel; /* what the kernel's table says of it, else all false */
+    enum conf_security security;      /* of the nfstab, or as the kernel's mount; not AUTO */
+    bool closed;                      /* the kernel protects it less: see protection.h */
+    _Atomic bool barred;              /* `closed`, and the engine may not serve it any more */
     _Atomic bool kernel_tells;        /* READY, and the root's handle is what the kernel told */
     /* Names server, export and version in the registry, and with a fence the term (hold_fence());
      */
@@ -123,11 +128,13 @@ static inline bool mount_has_handles(const struct mount *mount)
     return mount->kernel.speaks == mount->server->version;
 }
 
-/* Has another host taken the fence? Then each call fails with EIO. */
+/* Has another host taken the fence, or may the engine not serve a closed mount any more? Then each
+ * call fails with EIO. */
 static inline bool mount_is_lost(const struct mount *mount)
 {
     return __builtin_expect(mount->lost != NULL, false) &&
-           atomic_load_explicit(mount->lost, memory_order_relaxed);
+           (atomic_load_explicit(mount->lost, memory_order_relaxed) ||
+            atomic_load_explicit(&mount->barred, memory_order_relaxed));
 }
 
 #endif

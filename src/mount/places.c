@@ -12,6 +12,7 @@
 #include "mount/lease.h"
 #include "mount/mounts.h"
 #include "mount/places.h"
+#include "mount/protection.h"
 #include "mount/watch.h"
 #include "reach/kernel.h"
 #include "net/health.h"
@@ -28,13 +29,16 @@ enum { NFS_MAGIC = 0x6969, SAID_MOUNTS = 4 };
 
 /* Constant after mounts_load(). */
 static struct conf_nfstab nfstab;
-static struct mount_server *servers; /* VERSIONS for each stanza */
+static struct mount_server *servers; /* VARIANTS for each stanza */
 static const struct nfs_version *const versions[] = {&nfs_version3, &nfs_version41};
-enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
+enum { VERSIONS = sizeof(versions) / sizeof(versions[0]), VARIANTS = 2 * VERSIONS };
+
+/* The configuration has mistakes: only its closed mounts are known, whose files are refused. */
+static bool mistaken;
 
 static size_t server_count(void)
 {
-    return servers ? nfstab.server_count * VERSIONS : 0;
+    return servers ? nfstab.server_count * VARIANTS : 0;
 }
 
 /* ---- configuration ---- */
@@ -101,10 +105,11 @@ static void name_fence(struct mount_server *server)
  */
 static struct mount_server *server_of(const struct mount *mount, size_t stanza)
 {
-    const struct nfs_version *version =
-        reach_version(nfstab.servers[stanza].version, &mount->kernel);
-    struct mount_server *server = &servers[stanza * VERSIONS];
-    while (server->version != version)
+    const struct conf_server *conf = &nfstab.servers[stanza];
+    const struct nfs_version *version = reach_version(conf->version, &mount->kernel);
+    enum conf_tls tls = reach_tls(conf->tls, &mount->kernel);
+    struct mount_server *server = &servers[stanza * VARIANTS];
+    while (server->version != version || server->tls != tls)
         server++;
     pthread_mutex_lock(&server->lock);
     if (!server->session && version->session_new)
@@ -154,7 +159,7 @@ static struct mount *mount_new(size_t stanza, const struct conf_export *conf,
     pthread_mutex_init(&mount->contact, NULL);
     pthread_mutex_init(&mount->look, NULL);
     pthread_mutex_init(&mount->lock, NULL);
-    mount->lost = mount->server->lost;
+    mount_protection_learn(mount);
     name_keys(mount, &nfstab.servers[stanza]);
     return mount;
 }
@@ -170,7 +175,9 @@ static void mount_add(size_t stanza, const struct conf_export *conf,
         return;
     }
     struct mount *mount = mount_new(stanza, conf, info, &result);
-    if (mount)
+    if (mount && mistaken && !mount->closed)
+        sys_free(mount);
+    else if (mount)
         mounts_add(mount);
     else
         log_notice("mount %s: %s; nothing is served there until it is mounted", conf->mount,
@@ -196,7 +203,7 @@ static bool export_arrived(size_t stanza, const struct conf_export *conf, dev_t 
         !mount_watch_is_at(info, device, last ? last->path : conf->mount))
         return false;
     struct mount *mount = mount_new(stanza, conf, info, &result);
-    if (mount && mount->device != device) {
+    if (mount && (mount->device != device || (mistaken && !mount->closed))) {
         sys_free(mount);
         return false;
     }
@@ -244,8 +251,13 @@ static int load_configuration(const struct conf_mountinfo *info)
     int result = conf_nfstab_load(&nfstab, &sources, &d);
     if (d.errors > 0) {
         log_diagnostics(&d);
-        log_error("%s; the kernel serves all files (`directnfs check` shows all mistakes)",
-                  result != 0 ? "the nfstab is not usable" : "directnfs.conf is not usable");
+        log_error(
+            "%s; the kernel serves all files%s (`directnfs check` shows all mistakes)",
+            result != 0 ? "the nfstab is not usable" : "directnfs.conf is not usable",
+            conf_nfstab_demands(&nfstab)
+                ? ", but those of mounts that it protects less than the nfstab asks for: they "
+                  "cannot be opened (EIO)"
+                : "");
     } else if (d.notices > 0) {
         log_diagnostics(&d);
     }
@@ -255,10 +267,13 @@ static int load_configuration(const struct conf_mountinfo *info)
 
 static void add_all(const struct conf_mountinfo *info)
 {
-    servers = sys_alloc_zeroed(nfstab.server_count * VERSIONS * sizeof(*servers));
+    servers = sys_alloc_zeroed(nfstab.server_count * VARIANTS * sizeof(*servers));
     for (size_t i = 0; i < server_count(); i++) {
-        servers[i].conf = &nfstab.servers[i / VERSIONS];
+        const struct conf_server *conf = &nfstab.servers[i / VARIANTS];
+        enum conf_tls unsaid = i / VERSIONS % 2 == 0 ? CONF_TLS_NO : CONF_TLS_REQUIRE;
+        servers[i].conf = conf;
         servers[i].version = versions[i % VERSIONS];
+        servers[i].tls = conf->tls != CONF_TLS_AUTO ? conf->tls : unsaid;
         pthread_mutex_init(&servers[i].lock, NULL);
     }
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
@@ -274,7 +289,10 @@ void mounts_load(void)
     enum log_level level;
     uint64_t asked_ns = sys_now_ns();
     bool known = conf_mountinfo_load(&info, "/proc/self/mountinfo") == 0;
-    if (load_configuration(known ? &info : NULL) == 0) {
+    mistaken = load_configuration(known ? &info : NULL) != 0;
+    if (mistaken)
+        atomic_store(&mount_left_to_kernel, "the configuration has mistakes");
+    if (!mistaken || conf_nfstab_demands(&nfstab)) {
         const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
         if (!wanted || log_level_parse(wanted, &level) != 0)
             log_set_level(mount_tunables.log_level);

@@ -196,7 +196,7 @@ static const char standard[] = "standard descriptor";
 
 static int opened(int fd, int flags)
 {
-    return fd <= STDERR_FILENO ? fd_opened_for_kernel(fd, flags, standard) : fd_opened(fd, flags);
+    return fd <= STDERR_FILENO ? fd_opened_for_stream(fd, flags, standard) : fd_opened(fd, flags);
 }
 
 PRELOAD_SLOW int preload_adopt(int fd, int flags)
@@ -221,6 +221,16 @@ static const char *stream_reason(int fd)
     return fd <= STDERR_FILENO ? standard : "stdio";
 }
 
+static int demote(int fd, const char *reason, int (*how)(int fd, const char *reason))
+{
+    if (!preload_managed(fd))
+        return 0;
+    struct preload_stay stay = preload_stay_begin();
+    int result = how(fd, reason);
+    preload_stay_end(stay);
+    return result < 0 ? preload_fail(-result) : 0;
+}
+
 bool preload_duplicating(int from, int to)
 {
     int saved = errno;
@@ -229,7 +239,7 @@ bool preload_duplicating(int from, int to)
     int flags = sys_fcntl(from, F_GETFL, 0);
     if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
         return true;
-    if (preload_demote(from, stream_reason(to)) < 0 && preload_managed(from))
+    if (demote(from, stream_reason(to), fd_demote_stream) < 0 && preload_managed(from))
         return false;
     errno = saved;
     return true;
@@ -254,16 +264,6 @@ int preload_duplicated(int from, int to)
     }
     preload_stay_end(stay);
     return stays ? preload_fail(-result) : to;
-}
-
-static int demote(int fd, const char *reason, int (*how)(int fd, const char *reason))
-{
-    if (!preload_managed(fd))
-        return 0;
-    struct preload_stay stay = preload_stay_begin();
-    int result = how(fd, reason);
-    preload_stay_end(stay);
-    return result < 0 ? preload_fail(-result) : 0;
 }
 
 PRELOAD_SLOW int preload_demote(int fd, const char *reason)

@@ -1,12 +1,14 @@
 /* Memory maps, which are the kernel's, and advice about future reads. */
 #include "ahead/ahead.h"
+#include "fd/closed.h"
 #include "fd/world.h"
 #include "preload/preload.h"
 
 /*
  * A shared map shows what others write, even if it is read-only. A private map shows the file as it
  * is now, and need not show more. MAP_SYNC asks for persistent memory, and no file on NFS is that.
- * It gets the kernel's answer, and the engine keeps the file: MariaDB asks so for its log.
+ * It gets the kernel's answer, and the engine keeps the file: MariaDB asks so for its log. On a
+ * closed mount the kernel would fetch the pages without the protection that was asked for.
  */
 PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags, int fd,
                           off_t offset)
@@ -14,6 +16,10 @@ PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags,
     if (!(flags & MAP_ANONYMOUS) && preload_managed(fd)) {
         if ((flags & MAP_TYPE) == MAP_SHARED_VALIDATE && (flags & MAP_SYNC)) {
             errno = EOPNOTSUPP;
+            return MAP_FAILED;
+        }
+        if (fd_is_closed(fd)) {
+            errno = ENODEV;
             return MAP_FAILED;
         }
         if ((flags & MAP_TYPE) == MAP_PRIVATE)

@@ -70,7 +70,7 @@ static FILE *opened_stream(FILE *stream, const char *mode)
     set_stream(fd, true);
     if (fd >= 0 && preload_active()) {
         struct preload_stay stay = preload_stay_begin();
-        result = fd_opened_for_kernel(fd, flags_of_mode(mode), "stdio");
+        result = fd_opened_for_stream(fd, flags_of_mode(mode), "stdio");
         preload_stay_end(stay);
     }
     errno = saved;

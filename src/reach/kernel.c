@@ -78,8 +78,7 @@ static void learn(const struct conf_mount *mount, struct reach_kernel_mount *ker
                      : version == CONF_NFS_41 ? &nfs_version41
                                               : NULL;
     kernel->close_to_open = !conf_mount_option(options, "nocto", NULL, 0);
-    kernel->auth_sys =
-        !conf_mount_option(options, "sec", value, sizeof(value)) || strcmp(value, "sys") == 0;
+    kernel->protection = conf_mount_protection(mount);
     conf_mount_option(options, "addr", kernel->address, sizeof(kernel->address));
     int port = conf_mount_option(options, "port", value, sizeof(value)) ? atoi(value) : NFS_PORT;
     kernel->port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : NFS_PORT;
@@ -152,4 +151,37 @@ const struct nfs_version *reach_version(enum conf_version wanted,
     if (wanted == CONF_VERSION_AUTO)
         return kernel->speaks ? kernel->speaks : &nfs_version3;
     return wanted == CONF_VERSION_41 ? &nfs_version41 : &nfs_version3;
+}
+
+enum conf_security reach_security(enum conf_security wanted,
+                                  const struct reach_kernel_mount *kernel)
+{
+    if (wanted == CONF_SECURITY_AUTO)
+        wanted = kernel->protection.security;
+    return wanted == CONF_SECURITY_AUTO ? CONF_SECURITY_SYS : wanted;
+}
+
+enum conf_tls reach_tls(enum conf_tls wanted, const struct reach_kernel_mount *kernel)
+{
+    if (wanted != CONF_TLS_AUTO)
+        return wanted;
+    return kernel->protection.tls ? CONF_TLS_REQUIRE : CONF_TLS_NO;
+}
+
+const char *reach_protection_text(enum conf_security security, bool tls)
+{
+    static const char *const plain[] = {"sys", "sys", "krb5", "krb5i", "krb5p"};
+    static const char *const with_tls[] = {"sys+tls", "sys+tls", "krb5+tls", "krb5i+tls",
+                                           "krb5p+tls"};
+    return (tls ? with_tls : plain)[security];
+}
+
+bool reach_kernel_covers(const struct reach_kernel_mount *kernel, enum conf_security security,
+                         enum conf_tls tls)
+{
+    const struct conf_mount_protection *has = &kernel->protection;
+    bool hidden = has->tls || has->security == CONF_SECURITY_KRB5P;
+    enum conf_security strongest =
+        has->tls && has->security >= CONF_SECURITY_KRB5 ? CONF_SECURITY_KRB5P : has->security;
+    return strongest >= security && (tls != CONF_TLS_REQUIRE || hidden);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "config/mountinfo.h"
 #include "config/nfstab.h"
 #include "nfs/nfs.h"
 
@@ -21,9 +22,9 @@ enum { REACH_LAYOUT_BYTES = 48 };
 struct reach_kernel_mount {
     const struct nfs_version *speaks; /* the version of its handles; NULL: none that we speak */
     bool close_to_open; /* the kernel asks the server for attributes at each open (no `nocto`) */
-    bool auth_sys;      /* it calls with AUTH_SYS, as we do */
-    uint16_t port;      /* the server's port */
-    char address[48];   /* the server's address, cut; "": the table does not tell */
+    struct conf_mount_protection protection;
+    uint16_t port;    /* the server's port */
+    char address[48]; /* the server's address, cut; "": the table does not tell */
 };
 
 /* Takes the server's handle out of one that the kernel's NFS client made (fs/nfs/export.c). True
@@ -63,5 +64,19 @@ bool reach_kernel_has_layouts(dev_t device, char type[REACH_LAYOUT_BYTES]);
 /* The version in which we ask the server for a mount's files: the stanza's, else the kernel's. */
 const struct nfs_version *reach_version(enum conf_version wanted,
                                         const struct reach_kernel_mount *kernel);
+
+/* The protection of a mount's calls: the export's or the stanza's, else the kernel's, else none.
+ * Never AUTO. */
+enum conf_security reach_security(enum conf_security wanted,
+                                  const struct reach_kernel_mount *kernel);
+enum conf_tls reach_tls(enum conf_tls wanted, const struct reach_kernel_mount *kernel);
+
+/* "sys", "krb5p", "sys+tls", ... Static. */
+const char *reach_protection_text(enum conf_security security, bool tls);
+
+/* Does the kernel's mount protect its calls at least so? Kerberos within TLS hides what it sends as
+ * krb5p does, and a mount with krb5p is not in clear. */
+bool reach_kernel_covers(const struct reach_kernel_mount *kernel, enum conf_security security,
+                         enum conf_tls tls);
 
 #endif

@@ -40,6 +40,8 @@ static const struct {
     [REACH_NO_PORT] = {"no local port is left", "see `privileged_port` in directnfs.conf(5)"},
     [REACH_LOW_PORT_FORBIDDEN] = {"not permitted to use a port below 1024",
                                   "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\""},
+    [REACH_NO_KERBEROS] = {"Kerberos cannot be used here", "see what `directnfs check` says of it"},
+    [REACH_NO_TLS] = {"TLS cannot be used here", "see what `directnfs check` says of it"},
     [REACH_ABROAD] = {"another network namespace than the connections'",
                       "open the files in the network namespace that the program began in"},
     [REACH_NO_ANSWER] = {"server not reachable", ""},

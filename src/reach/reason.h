@@ -25,6 +25,8 @@ enum reach_why {
     REACH_NO_LOCAL,
     REACH_NO_PORT,
     REACH_LOW_PORT_FORBIDDEN,
+    REACH_NO_KERBEROS,
+    REACH_NO_TLS,
     /* The server does not answer, or refuses. */
     REACH_ABROAD,
     REACH_NO_ANSWER,

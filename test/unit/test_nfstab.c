@@ -60,6 +60,63 @@ UNIT_TEST(a_fence_is_printed_as_it_was_read)
     conf_nfstab_free(&tab);
 }
 
+/* As it was read, it is printed, and read again. */
+static void read_again(struct conf_nfstab *tab, const char *text)
+{
+    struct conf_nfstab first;
+    parse(&first, text);
+    char *printed = conf_nfstab_print(&first);
+    assert_non_null(printed);
+    parse(tab, printed);
+    free(printed);
+    conf_nfstab_free(&first);
+}
+
+UNIT_TEST(each_export_has_its_security)
+{
+    static const char *const texts[] = {
+        "server: s export: /a mount: /a security: krb5 export: /b mount: /b "
+        "export: /c mount: /c security: SYS security_default: krb5p",
+        "server: s security: krb5p export: /a mount: /a security: krb5 export: /b mount: /b "
+        "export: /c mount: /c security: sys",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct conf_nfstab tab;
+        read_again(&tab, texts[i]);
+        assert_int_equal(tab.servers[0].exports[0].security, CONF_SECURITY_KRB5);
+        assert_int_equal(tab.servers[0].exports[1].security, CONF_SECURITY_KRB5P);
+        assert_int_equal(tab.servers[0].exports[2].security, CONF_SECURITY_SYS);
+        conf_nfstab_free(&tab);
+    }
+}
+
+UNIT_TEST(what_protects_the_calls)
+{
+    struct conf_nfstab tab;
+    read_again(&tab, "server: s tls: require tls_direct tls_ca: /a tls_crl: /b\\040 tls_cert: /c "
+                     "tls_key: /d tls_name: nfs.example krb5_keytab: /e\n"
+                     "krb5_principal: db/host@REALM export: /a mount: /b security: krb5i\n"
+                     "server: t export: /a mount: /c tls: prefer\n"
+                     "server: u export: /a mount: /d tls: no");
+    const struct conf_server *s = &tab.servers[0];
+    assert_int_equal(s->tls, CONF_TLS_REQUIRE);
+    assert_true(s->tls_direct);
+    assert_string_equal(s->tls_ca, "/a");
+    assert_string_equal(s->tls_crl, "/b ");
+    assert_string_equal(s->tls_cert, "/c");
+    assert_string_equal(s->tls_key, "/d");
+    assert_string_equal(s->tls_name, "nfs.example");
+    assert_string_equal(s->krb5_keytab, "/e");
+    assert_string_equal(s->krb5_principal, "db/host@REALM");
+    assert_int_equal(s->exports[0].security, CONF_SECURITY_KRB5I);
+    assert_int_equal(tab.servers[1].tls, CONF_TLS_PREFER);
+    assert_int_equal(tab.servers[1].exports[0].security, CONF_SECURITY_AUTO);
+    assert_false(tab.servers[1].tls_direct);
+    assert_null(tab.servers[1].tls_ca);
+    assert_int_equal(tab.servers[2].tls, CONF_TLS_NO);
+    conf_nfstab_free(&tab);
+}
+
 UNIT_TEST(an_oranfstab_is_accepted)
 {
     struct conf_nfstab tab;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "config/mountinfo.h"
 #include "nfstab_helpers.h"
 
 /* Files of a test lie in a directory of its own. */
@@ -287,21 +288,59 @@ UNIT_TEST(mounts_that_cannot_be_served_give_a_notice)
     struct conf_nfstab tab;
     struct conf_diagnostics d = {0};
     load_mounts(&tab,
-                "30 1 0:30 / /a rw - nfs f:/a rw,vers=3,sec=krb5p,addr=10.0.0.1\n"
+                "30 1 0:30 / /a rw - nfs f:/a rw,vers=3,sec=lkey,addr=10.0.0.1\n"
                 "31 1 0:31 / /b rw - nfs f:/b rw,vers=3\n"
                 "32 1 0:32 / /c rw - nfs nothing rw,vers=3,addr=10.0.0.1\n"
                 "33 1 0:33 / /d rw - nfs f:/d rw,vers=3,addr=10.0.0\n"
-                "34 1 0:34 / /e rw - nfs f:/e rw,vers=3,sec=sys,xprtsec=tls,addr=10.0.0.1\n"
-                "35 1 0:35 / /f rw - nfs4 f:/f rw,vers=4.2,sec=sys,xprtsec=mtls,addr=10.0.0.1\n",
+                "34 1 0:34 / /f rw - nfs4 f:/f rw,vers=4.2,sec=sys,xprtsec=mtls,addr=10.0.0.1\n",
                 &d);
     assert_int_equal(tab.server_count, 0);
     assert_int_equal(d.errors, 0);
-    assert_int_equal(d.notices, 6);
-    for (unsigned i = 0; i < 6; i++)
+    assert_int_equal(d.notices, 5);
+    for (unsigned i = 0; i < 5; i++)
         assert_int_equal(d.list[i].at.line, i + 1);
-    assert_non_null(strstr(d.list[0].text, "'krb5p', which is not supported yet"));
-    assert_non_null(strstr(d.list[4].text, "xprtsec=tls (TLS), which is not supported yet"));
-    assert_non_null(strstr(d.list[5].text, "xprtsec=mtls (TLS), which is not supported yet"));
+    assert_non_null(strstr(d.list[0].text, "'lkey', which is not known"));
+    assert_non_null(strstr(d.list[4].text, "xprtsec=mtls, and no nfstab that names"));
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+UNIT_TEST(how_the_kernel_protects_its_mounts)
+{
+    static const struct {
+        const char *options;
+        enum conf_security security;
+        bool tls, mutual;
+    } mounts[] = {{"rw,vers=3", CONF_SECURITY_SYS, false, false},
+                  {"rw,vers=3,sec=sys,xprtsec=none", CONF_SECURITY_SYS, false, false},
+                  {"rw,vers=3,sec=sys,xprtsec=tls", CONF_SECURITY_SYS, true, false},
+                  {"rw,vers=4.2,sec=krb5", CONF_SECURITY_KRB5, false, false},
+                  {"rw,vers=4.2,sec=krb5i,xprtsec=mtls", CONF_SECURITY_KRB5I, true, true},
+                  {"rw,vers=4.2,sec=krb5p", CONF_SECURITY_KRB5P, false, false},
+                  {"rw,vers=4.2,sec=null", CONF_SECURITY_AUTO, false, false},
+                  {"rw,vers=4.2,sec=auto", CONF_SECURITY_AUTO, false, false}};
+    for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
+        const struct conf_mount mount = {.type = "nfs", .super_options = mounts[i].options};
+        struct conf_mount_protection found = conf_mount_protection(&mount);
+        assert_int_equal(found.security, mounts[i].security);
+        assert_int_equal(found.tls, mounts[i].tls);
+        assert_int_equal(found.mutual, mounts[i].mutual);
+    }
+}
+
+UNIT_TEST(mounts_that_are_protected_are_found)
+{
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    load_mounts(&tab,
+                "30 1 0:30 / /a rw - nfs f:/a rw,vers=3,sec=krb5p,addr=10.0.0.1\n"
+                "31 1 0:31 / /b rw - nfs f:/b rw,vers=3,xprtsec=tls,addr=10.0.0.1\n",
+                &d);
+    assert_int_equal(d.notices, 0);
+    assert_int_equal(tab.server_count, 1);
+    assert_int_equal(tab.servers[0].export_count, 2);
+    assert_int_equal(tab.servers[0].tls, CONF_TLS_AUTO);
+    assert_int_equal(tab.servers[0].exports[0].security, CONF_SECURITY_AUTO);
     conf_diagnostics_free(&d);
     conf_nfstab_free(&tab);
 }

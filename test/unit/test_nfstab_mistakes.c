@@ -36,10 +36,11 @@ static void assert_mistake(const char *text, unsigned line, unsigned column, con
 
 /* --- mistakes ------------------------------------------------------------------------------ */
 
-#define KEYS                                                                                   \
-    "server, path, local, dontroute, export, mount, kernel, security, security_default, "      \
-    "nfs_version, fence, mnt_timeout, connections, nfsport, mntport, uid, gid, management or " \
-    "community"
+#define KEYS                                                                               \
+    "server, path, local, dontroute, export, mount, kernel, security, security_default, "  \
+    "krb5_keytab, krb5_principal, tls, tls_direct, tls_ca, tls_crl, tls_cert, tls_key, "   \
+    "tls_name, nfs_version, fence, mnt_timeout, connections, nfsport, mntport, uid, gid, " \
+    "management or community"
 
 UNIT_TEST(unknown_keys)
 {
@@ -306,10 +307,9 @@ UNIT_TEST(items_that_are_allowed_once)
     }
 }
 
-UNIT_TEST(versions_and_securities_that_are_not_supported)
+UNIT_TEST(versions_that_are_not_supported)
 {
     static const char *const versions[] = {"nfsv4.0", "NFSv4.0", "pNFS"};
-    static const char *const securities[] = {"krb5", "krb5i", "KRB5P"};
     char text[256], message[256];
     for (size_t i = 0; i < 3; i++) {
         snprintf(text, sizeof(text), "server: s export: /a mount: /b\nnfs_version: %s\n",
@@ -317,20 +317,50 @@ UNIT_TEST(versions_and_securities_that_are_not_supported)
         snprintf(message, sizeof(message),
                  "found '%s', which is not supported yet, expected nfsv3 or nfsv4.1", versions[i]);
         assert_mistake(text, 2, 14, message);
-        snprintf(message, sizeof(message), "found '%s', which is not supported yet, expected sys",
-                 securities[i]);
-        snprintf(text, sizeof(text), "server: s export: /a mount: /b security: %s", securities[i]);
-        assert_mistake(text, 1, 42, message);
-        snprintf(text, sizeof(text), "server: s export: /a mount: /b\nsecurity_default: %s",
-                 securities[i]);
-        assert_mistake(text, 2, 19, message);
     }
     assert_mistake("server: s export: /a mount: /b\nnfs_version: 3\n", 2, 14,
                    "found '3', expected nfsv3 or nfsv4.1");
-    assert_mistake("server: s export: /a mount: /b security: none", 1, 42,
-                   "found 'none', expected sys");
     assert_mistake("server: s export: /a mount: /b kernel: maybe", 1, 40,
                    "found 'maybe', expected auto, yes or no");
+}
+
+UNIT_TEST(protection_that_is_no_protection)
+{
+    assert_mistake("server: s export: /a mount: /b security: none", 1, 42,
+                   "found 'none', expected sys, krb5, krb5i or krb5p");
+    assert_mistake("server: s export: /a mount: /b\nsecurity_default: auto", 2, 19,
+                   "found 'auto', expected sys, krb5, krb5i or krb5p");
+    assert_mistake("server: s export: /a mount: /b tls: yes", 1, 37,
+                   "found 'yes', expected no, prefer or require");
+    assert_mistake("server: s export: /a mount: /b tls_ca: ca.pem", 1, 40,
+                   "found 'ca.pem', expected the absolute name of a file");
+    assert_mistake("server: s export: /a mount: /b krb5_keytab: k", 1, 45,
+                   "found 'k', expected the absolute name of a file");
+    assert_mistake("server: s export: /a mount: /b tls_direct: yes", 1, 42,
+                   "found ':' after 'tls_direct', expected none: it is a flag");
+    assert_mistake("server: s export: /a mount: /b security: krb5 security: sys", 1, 57,
+                   "found a second 'security', expected one (the first is in line 1)");
+    assert_mistake("server: s export: /a mount: /b\ntls_name: a\ntls_name: b", 3, 11,
+                   "found a second 'tls_name', expected one (the first is in line 2)");
+}
+
+UNIT_TEST(protection_that_does_not_fit_together)
+{
+    assert_mistake("server: 10.0.0.1 export: /a mount: /b security: krb5i", 1, 49,
+                   "found security krb5i for the server '10.0.0.1', expected the host name of its "
+                   "service principal nfs/NAME after 'server:' (and 'path:' with its address)");
+    assert_mistake("server: ::1 export: /a mount: /b\nsecurity_default: krb5p", 2, 19,
+                   "found security krb5p for the server '::1', expected the host name of its "
+                   "service principal nfs/NAME after 'server:' (and 'path:' with its address)");
+    assert_mistake("server: s export: /a mount: /b tls_cert: /c", 1, 9,
+                   "found 'tls_cert' without 'tls_key' for server 's', expected both a certificate "
+                   "and its key");
+    assert_mistake("server: s export: /a mount: /b tls_key: /c", 1, 9,
+                   "found 'tls_key' without 'tls_cert' for server 's', expected both a certificate "
+                   "and its key");
+    assert_mistake("server: s export: /a mount: /b tls: prefer tls_direct", 1, 37,
+                   "found 'tls: prefer' with 'tls_direct', expected 'tls: require': a server that "
+                   "begins with TLS cannot refuse it");
 }
 
 UNIT_TEST(a_fence_needs_sessions_and_a_name_of_its_own)

@@ -145,6 +145,9 @@ void check_ports(const struct check_path *path, const char *directory, const str
  * are not served. */
 void check_kernel_mount(const struct conf_mount *mount);
 
+/* Reports how calls are protected (security, tls), and whether the kernel's mount does as much. */
+void check_protection(const struct conf_server *conf, const struct check_root *root);
+
 /* If the file to read is below this root, reads it over the path for about a second. */
 void check_read(struct check_path *path, struct check_root *root);
 

@@ -485,6 +485,7 @@ void check_export(struct check_path *path, struct check_root *root)
         check_clock(&path->client, &handle);
         root->served = check_kind(path, export, &handle) && fine;
         check_mount_point(export);
+        check_protection(path->stanza, root);
     }
     check_read(path, root);
 }

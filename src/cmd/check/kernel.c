@@ -82,3 +82,35 @@ void check_kernel_mount(const struct conf_mount *mount)
     }
     check_sizes(mount);
 }
+
+void check_protection(const struct conf_server *conf, const struct check_root *root)
+{
+    const struct conf_mount_protection *has = &root->kernel.protection;
+    enum conf_security security = reach_security(root->export->security, &root->kernel);
+    enum conf_tls tls = reach_tls(conf->tls, &root->kernel);
+    const char *text = reach_protection_text(security, tls == CONF_TLS_REQUIRE);
+    struct reach_kernel_mount ours = {.protection = {security, tls == CONF_TLS_REQUIRE, false}};
+    check_word("security", text);
+    if (has->security == CONF_SECURITY_AUTO) { /* no mount of NFS, or one that is not known */
+        check_say(CHECK_INFO, "security", "%s", text);
+        return;
+    }
+    const char *kernel = reach_protection_text(has->security, has->tls);
+    if (!reach_kernel_covers(&root->kernel, security, tls)) {
+        check_say(CHECK_WARNING, "security",
+                  "%s; the kernel's mount has %s only: names, attributes, streams of stdio and "
+                  "standard descriptors pass by it; files that the library cannot serve are "
+                  "refused (EIO), and cannot be mapped (ENODEV)",
+                  text, kernel);
+        check_remedy("mount with the same protection (sec=, xprtsec=)");
+    } else if (!reach_kernel_covers(&ours, has->security,
+                                    has->tls ? CONF_TLS_REQUIRE : CONF_TLS_NO)) {
+        check_say(CHECK_WARNING, "security",
+                  "%s, as %s:%u says; the kernel's mount has %s: files that the library serves are "
+                  "protected less than those of the kernel",
+                  text, root->export->at.file, root->export->at.line, kernel);
+        check_remedy("take `security` and `tls` out of the stanza: then they are as the mount's");
+    } else {
+        check_say(CHECK_INFO, "security", "%s, as the kernel's mount", text);
+    }
+}

@@ -1,0 +1,33 @@
+/*
+ * How the calls of a mount are protected: by Kerberos, by TLS, or not at all.
+ *
+ * The nfstab says it, or else the kernel's mount. If the kernel's mount protects less than the
+ * nfstab asks for, the mount is closed: the kernel would send in clear, or as anybody, what must
+ * not be sent so. Then no file of it goes to the kernel's world. What the engine cannot serve fails
+ * with EIO. Names, attributes, and the streams of libc stay with the kernel all the same.
+ */
+#ifndef MOUNT_PROTECTION_H
+#define MOUNT_PROTECTION_H
+
+#include "mount/mount.h"
+
+/* Sets what the mount has of it, once its place and its server are known. */
+void mount_protection_learn(struct mount *mount);
+
+/* How the calls of a mount are protected, for messages and statistics: "sys", "krb5p+tls". */
+static inline const char *mount_protection_text(const struct mount *mount)
+{
+    return reach_protection_text(mount->security, mount->server->tls == CONF_TLS_REQUIRE);
+}
+
+/* Can this process protect the calls as they must be? Else `why` of the mount is set. 0 or -errno.
+ * Under `contact`. */
+int mount_protection_begin(struct mount *mount);
+
+/* Is the mount closed to the kernel? */
+static inline bool mount_is_closed(const struct mount *mount)
+{
+    return __builtin_expect(mount->closed, false);
+}
+
+#endif
