@@ -60,6 +60,7 @@ struct check_path {
     size_t number;              /* from 1 */
     struct net_address address; /* with the port of NFS */
     struct check_route route;
+    struct net_tls *tls;         /* protects the connections; NULL: they are in clear */
     struct mount3_target target; /* of the MOUNT service */
     bool mounts;                 /* the MOUNT service answers */
     bool needs_mount;            /* the library would have to ask the MOUNT service */

@@ -273,7 +273,7 @@ static int connect_nfs(struct check_path *path, unsigned port)
     }
     sys_close(fd);
 
-    if (reach_over(&path->address, policy, 1, tunables, &path->client.server) != 0) {
+    if (reach_over(&path->address, policy, 1, tunables, path->tls, &path->client.server) != 0) {
         check_say(CHECK_ERROR, "NFS", "there is not enough memory");
         return 0;
     }

@@ -166,10 +166,11 @@ static void beginning_put(struct beginning *beginning)
     sys_free(beginning);
 }
 
-/* Refused: by `prefer` the connection stays, in clear. */
-static enum net_tls_fault refused(struct net_tls *tls)
+/* NFS, and not MOUNT: of that many servers know nothing of TLS. */
+static bool is_nfs(const struct net_tls_peer *peer)
 {
-    return atomic_load(&tls->was_protected) ? NET_TLS_CLEAR_AGAIN : NET_TLS_REFUSED;
+    enum { NFS_PROGRAM = 100003 };
+    return peer->program == NFS_PROGRAM;
 }
 
 static void begin(void *argument)
@@ -184,8 +185,8 @@ static void begin(void *argument)
     session->ssl = tls_context_ssl(tls, &fault, &session->facts.own_ends);
     if (fault == NET_TLS_GOOD && !tls->settings.direct)
         fault = tls_probe(session->fd, session->peer, beginning->deadline_ns);
-    if (fault == NET_TLS_REFUSED)
-        fault = refused(tls);
+    if (fault == NET_TLS_REFUSED && is_nfs(session->peer) && atomic_load(&tls->was_protected))
+        fault = NET_TLS_CLEAR_AGAIN;
     if (fault == NET_TLS_GOOD)
         fault = shake_hands(session, beginning->deadline_ns);
     session->peer = NULL;
@@ -248,7 +249,8 @@ int net_tls_begin(struct net_tls *tls, int fd, struct net_tls_peer *peer,
         *peer->facts = session->facts;
     atomic_store(&tls->fault, fault);
     if (fault == NET_TLS_GOOD) {
-        atomic_store(&tls->was_protected, true);
+        if (is_nfs(peer))
+            atomic_store(&tls->was_protected, true);
         tls_session_get(session);
         *out = session;
     } else if (!peer->hidden && (fault != NET_TLS_REFUSED || tls->settings.require)) {
