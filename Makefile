@@ -144,7 +144,8 @@ $(BUILD)/test/bench/%: $$(call parts,test/bench/$$*)
 
 $(BUILD)/test/fault/%: $$(call parts,test/fault/$$*)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring $(FAULT_LIBS)
+$(BUILD)/test/fault/tlsproxy: FAULT_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)
