@@ -502,6 +502,7 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
         atomic_fetch_add(&server->reconnects, 1);
     }
     stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
+    net_channel_show(channel);
     net_path_show(path);
     if (!server->options.hidden)
         log_info("server %s: connected over %s (local port %u)", server->name,

@@ -12,6 +12,9 @@
 int net_channel_protect(struct net_channel *channel, int fd, const struct net_address *address,
                         const struct net_connecting *how, uint64_t deadline_ns);
 
+/* Shows in the statistics of the channel and its path how the connection is protected. */
+void net_channel_show(struct net_channel *channel);
+
 /* Closes the channel's descriptor, and ends its session. `forked`: this is a child, and the session
  * its parent's. */
 void net_channel_close(struct net_channel *channel, bool forked);
