@@ -132,6 +132,7 @@ $(BUILD)/test/integration/%: test/integration/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread $(PROGRAM_LIBS)
 $(addprefix $(BUILD)/test/integration/,ends uring uring_waits uring_world): PROGRAM_LIBS := -luring
+$(BUILD)/test/integration/tls_host: PROGRAM_LIBS := -lssl -lcrypto
 # They make, or look at, files of the run directory.
 $(addprefix $(BUILD)/test/integration/,behind intruder_files): PROGRAM_LIBS := -Iinclude -iquote src
 
