@@ -14,6 +14,7 @@
 knfs_export=/srv/knfs
 knfs_mount=/mnt/nfs
 knfs_mount_port=20048 # of mountd
+knfs_host=127.0.0.1   # by which it is mounted
 
 [ -n "${DIRECTNFS_VM:-}" ] || { echo "guest.sh: only in a guest, see test/vm/run" >&2; return 1; }
 
@@ -56,7 +57,7 @@ knfs_mount() {
     *vers=4*) modprobe nfsv4 && source=/${3:-} ;;
     *) options+=,mountproto=tcp,mountport=$knfs_mount_port ;;
     esac
-    mount -t nfs -o "hard,proto=tcp,$options" "127.0.0.1:$source" "$dir"
+    mount -t nfs -o "hard,proto=tcp,$options" "$knfs_host:$source" "$dir"
 }
 knfs_unmount() { umount "${1:-$knfs_mount}"; }
 
@@ -65,6 +66,45 @@ knfs_nfstab() {
     printf 'server: knfs\npath: 127.0.0.1\nexport: %s mount: %s\n' \
         "$(findmnt -n -o SOURCE "$knfs_mount" | sed 's/^[^:]*://')" "$knfs_mount"
 }
+
+# knfs_realm: a Kerberos realm EXAMPLE of this guest, whose KDC listens at 127.0.0.1:8888, with the service principal
+# nfs/knfs.example of the server, which root's kernel client uses as well. Programs find it by /etc/krb5.conf. From then
+# on the server and the kernel's client know Kerberos, and mounts are made of knfs.example.
+knfs_realm() {
+    local dir=/run/realm
+    mkdir -p $dir && hostname knfs.example && echo '127.0.0.1 knfs.example' >>/etc/hosts || return
+    cat >/etc/krb5.conf <<END
+[libdefaults]
+    default_realm = EXAMPLE
+    dns_lookup_kdc = false
+    dns_lookup_realm = false
+    rdns = false
+[realms]
+    EXAMPLE = {
+        kdc = 127.0.0.1:8888
+    }
+[domain_realm]
+    .example = EXAMPLE
+END
+    cat >$dir/kdc.conf <<END
+[kdcdefaults]
+    kdc_ports = 8888
+    kdc_tcp_ports = 8888
+[realms]
+    EXAMPLE = {
+        database_name = $dir/principal
+        key_stash_file = $dir/stash
+    }
+END
+    printf '[General]\nDomain = example\nLocal-Realms = EXAMPLE\n' >/etc/idmapd.conf
+    export KRB5_KDC_PROFILE=$dir/kdc.conf
+    rm -f /etc/krb5.keytab
+    kdb5_util create -s -P "$RANDOM$RANDOM" && knfs_principal nfs/knfs.example /etc/krb5.keytab &&
+        krb5kdc -P $dir/pid && modprobe -a auth_rpcgss rpcsec_gss_krb5 || return
+    rpc.svcgssd -p nfs/knfs.example && rpc.gssd && knfs_host=knfs.example
+} >/run/realm.log 2>&1
+# knfs_principal NAME KEYTAB: makes a principal, and adds its keys
+knfs_principal() { kadmin.local addprinc -randkey "$1" && kadmin.local ktadd -k "$2" "$1"; }
 
 # knfs_delay TIME: every packet takes so long, such as 1ms; a round trip twice that. 0: no more.
 knfs_delay() {
