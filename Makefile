@@ -124,12 +124,15 @@ $(BUILD)/test/scenes.a: $(call obj,$(SCENES)) $(BUILD)/test/servers.a
 
 $(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(PLAYED) $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(UNIT_LIBS) -lcmocka
+# Servers with TLS. The library loads OpenSSL itself, and so these also are programs that use it beside the library.
+$(filter $(BUILD)/test/unit/test_tls%,$(call bin,$(UNIT))): UNIT_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/integration/%: test/integration/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread $(PROGRAM_LIBS)
 $(addprefix $(BUILD)/test/integration/,ends uring uring_waits uring_world): PROGRAM_LIBS := -luring
+$(BUILD)/test/integration/tls_host: PROGRAM_LIBS := -lssl -lcrypto
 # They make, or look at, files of the run directory.
 $(addprefix $(BUILD)/test/integration/,behind intruder_files): PROGRAM_LIBS := -Iinclude -iquote src
 
@@ -142,7 +145,8 @@ $(BUILD)/test/bench/%: $$(call parts,test/bench/$$*)
 
 $(BUILD)/test/fault/%: $$(call parts,test/fault/$$*)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring $(FAULT_LIBS)
+$(BUILD)/test/fault/tlsproxy: FAULT_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 10u
-#define DIRECTNFS_STATS_ENDED  "stats.ended.10" /* the 10 is the layout */
+#define DIRECTNFS_STATS_LAYOUT 11u
+#define DIRECTNFS_STATS_ENDED  "stats.ended.11" /* the 11 is the layout */
 
 enum {
     DIRECTNFS_HISTOGRAM_BUCKETS = 32,
@@ -116,6 +116,8 @@ struct directnfs_counters {
                                     carried out twice */
     uint64_t sequence_errors;    /* answers that deny the sequence or the slot of a call */
     uint64_t slot_waits;         /* times that a call found no free slot */
+    uint64_t tls_handshakes;     /* connections that TLS protects */
+    uint64_t tls_failures;       /* connections that TLS refused, or ended */
 };
 
 struct directnfs_server_stats {
@@ -183,6 +185,8 @@ struct directnfs_path_stats {
     uint64_t reissued;  /* calls moved from it to another path */
     uint64_t oldest_ns; /* CLOCK_MONOTONIC: when its oldest call was sent, if that has waited for a
                            second or longer; else 0 */
+    uint64_t peer_ends_ns; /* CLOCK_REALTIME: when the server's certificate ends (TLS); 0: none */
+    uint64_t own_ends_ns;  /* and the one of this host */
     struct directnfs_latency latency;
     char reason[DIRECTNFS_REASON_BYTES]; /* why this state; while it is up: why it was down last */
     char name[DIRECTNFS_ADDRESS_BYTES];  /* the server's */
@@ -201,9 +205,11 @@ struct directnfs_channel_stats {
     uint64_t reconnects;
     uint64_t outstanding; /* calls in flight now */
     uint64_t sent_bytes, received_bytes;
-    uint64_t rtt_us;    /* smoothed round trip time */
-    uint64_t reissued;  /* calls sent again */
-    uint64_t oldest_ns; /* as in struct directnfs_path_stats */
+    uint64_t rtt_us;                    /* smoothed round trip time */
+    uint64_t reissued;                  /* calls sent again */
+    uint64_t oldest_ns;                 /* as in struct directnfs_path_stats */
+    uint64_t peer_ends_ns, own_ends_ns; /* likewise */
+    char tls[DIRECTNFS_ADDRESS_BYTES];  /* "TLSv1.3 TLS_AES_256_GCM_SHA384"; empty: in clear */
     char path[DIRECTNFS_ADDRESS_BYTES];
     char local[DIRECTNFS_ADDRESS_BYTES];
 };

@@ -34,6 +34,7 @@ struct stanza {
     struct nfs_fence fence;
     struct conf_tunables tunables;
     struct rpc_auth auth;
+    struct net_tls *tls; /* NULL: in clear */
     int timeout_ms;
 };
 
@@ -55,8 +56,10 @@ static int find(const struct conf_path *path, struct conf_addresses *found)
 static int client_over(const struct stanza *stanza, const struct conf_path *path,
                        const struct conf_addresses *found, size_t at, struct nfs_client *client)
 {
-    struct net_address address = {
-        .dontroute = path->dontroute, .peer = found->peers[at], .local = found->local};
+    struct net_address address = {.dontroute = path->dontroute,
+                                  .written = reach_tls_written(stanza->conf, path),
+                                  .peer = found->peers[at],
+                                  .local = found->local};
     unsigned port = stanza->conf->nfsport ? stanza->conf->nfsport : NFS_PORT;
     snprintf(address.peer_text, sizeof(address.peer_text), "%.63s", path->peer);
     snprintf(address.local_text, sizeof(address.local_text), "%.63s", path->local);
@@ -66,7 +69,7 @@ static int client_over(const struct stanza *stanza, const struct conf_path *path
                                   .auth = &stanza->auth,
                                   .timeout_ms = stanza->timeout_ms};
     return reach_over(&address, reach_port_policy(&stanza->tunables), 1, &stanza->tunables,
-                      &client->server);
+                      stanza->tls, &client->server);
 }
 
 /* Reads the token at one address. 0 or -errno. */

@@ -107,6 +107,8 @@ struct conf_server {
     char *tls_cert;              /* the client's certificate, */
     char *tls_key;               /* and its key */
     char *tls_name;              /* in the server's certificate; NULL: the server's name */
+    bool found;                  /* no nfstab has it: it is a mount of the kernel, which resolved the
+                                    name of the path */
     struct conf_position at;     /* of the server's name */
 };
 

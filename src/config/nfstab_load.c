@@ -187,6 +187,7 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
         if (path == NULL)
             return -ENOMEM;
         server->at = at;
+        server->found = true;
         server->nfsport = nfsport;
         server->mntport = mntport;
         server->version = version;

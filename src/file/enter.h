@@ -28,6 +28,12 @@ static inline ssize_t file_posix_error(ssize_t result)
     case -ENETDOWN:
     case -EADDRNOTAVAIL:
     case -EADDRINUSE:
+    case -ELIBACC: /* and what net/tls/tls.h has */
+    case -ENOKEY:
+    case -ENOPROTOOPT:
+    case -EPFNOSUPPORT:
+    case -EKEYREVOKED:
+    case -EBADRQC:
         return -ETIMEDOUT;
     default:
         return result;

@@ -6,6 +6,7 @@
 
 #include "mount/facts.h"
 #include "net/pool.h"
+#include "reach/server.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/log.h"
@@ -150,8 +151,10 @@ blame(struct mount_server *server, size_t index, struct conf_position at, const 
 }
 
 /* The names of a path, for statistics and for administrators. */
-static void name_path(const struct conf_path *path, struct net_address *address)
+static void name_path(const struct conf_server *conf, const struct conf_path *path,
+                      struct net_address *address)
 {
+    address->written = reach_tls_written(conf, path);
     snprintf(address->peer_text, sizeof(address->peer_text), "%.63s", path->peer);
     snprintf(address->local_text, sizeof(address->local_text), "%.63s", path->local);
     address->dontroute = path->dontroute;
@@ -177,7 +180,7 @@ static int find_path(struct mount_server *server, size_t index, bool data,
     const struct conf_path *path = &server->conf->paths[index];
     struct net_address *address = &addresses->paths[index];
     struct conf_diagnostics d = {0};
-    name_path(path, address);
+    name_path(server->conf, path, address);
     struct conf_addresses *found = &addresses->found[index];
     int result = look_up(server, path, data, found, &d);
     if (result != 0 && d.count > 0)

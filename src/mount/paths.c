@@ -5,6 +5,7 @@
 #include "mount/mounts.h"
 #include "mount/paths.h"
 #include "mount/probe.h"
+#include "mount/protection.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,8 @@ static int find_ports(struct mount_server *server, struct mount3_target *target,
     const struct conf_server *conf = server->conf;
     int result = 0;
     uint16_t mntport = (uint16_t)conf->mntport, nfsport = (uint16_t)conf->nfsport;
+    if (server->secure && conf->tls_direct && (!mntport || !nfsport))
+        return -EDESTADDRREQ;
     if (!mntport)
         result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &mntport);
     target->timeout_ms = ms_until(deadline_ns);
@@ -138,6 +141,7 @@ static int mount_over(struct mount *mount, struct net_address *address, int time
     struct mount3_target target = {.address = address,
                                    .ports = reach_port_policy(&mount_tunables),
                                    .timeout_ms = timeout_ms,
+                                   .tls = server->secure,
                                    .auth = mount_auth_now(mount)};
     int result = target.auth ? find_ports(server, &target, deadline_ns) : -ENOMEM;
     if (result != 0)
@@ -189,6 +193,7 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
         .silence_warning_ms = (unsigned)(mount_tunables.silence_warning * 1000),
         .soft_timeout_s = (unsigned)mount_tunables.soft_timeout,
         .nfs_version = server->version->number,
+        .tls = server->secure,
         .elsewhere = moves ? mount_probe_elsewhere : NULL,
         .heard = named ? mount_probe_heard : NULL,
         .probe = mount_probe_path,
@@ -312,13 +317,14 @@ static void say_failures(const struct mount *mount, const struct attempt *attemp
         int failure = attempt->results[i];
         enum reach_why why =
             reach_why_as(attempt->services[i], failure, &mount_tunables, mount_auth_now(mount));
-        const char *remedy = reach_remedy(why);
+        const char *remedy = mount_error_remedy(mount->server, failure, why);
         if (failure != 0)
             log_warning("server %s: mounting %s over path %s failed: %s%s%s%s%s%s", conf->name,
                         mount->conf->directory, conf->paths[i].peer,
                         why == REACH_NO_ANSWER ? "" : reach_reason(why),
-                        why == REACH_NO_ANSWER ? "" : ": ", strerrordesc_np(-failure),
-                        *remedy ? " (" : "", remedy, *remedy ? ")" : "");
+                        why == REACH_NO_ANSWER ? "" : ": ",
+                        mount_error_text(mount->server, failure), *remedy ? " (" : "", remedy,
+                        *remedy ? ")" : "");
     }
 }
 

@@ -10,6 +10,7 @@
 #include "reach/server.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "net/tls/tls.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -24,7 +25,7 @@ int mount_probe_client(const struct mount_server *server, const struct net_addre
                                   .session = server->session,
                                   .auth = auth,
                                   .timeout_ms = timeout_ms};
-    int result = reach_over(address, ports, 1, &mount_tunables, &client->server);
+    int result = reach_over(address, ports, 1, &mount_tunables, server->secure, &client->server);
     if (result == 0)
         client->server->options.secured = auth->identity != NULL;
     return result;
@@ -252,11 +253,12 @@ static int probe_elsewhere(struct net_path *path, struct net_address *address, i
     return 0;
 }
 
-/* Does the error say that nobody is there? Not that we could not ask. */
+/* Does the error say that nobody is there, or nobody who is the server by TLS? Not that we could
+ * not ask. */
 static bool is_nobody(int error)
 {
     return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
-           error == -ENETUNREACH || error == -ECONNRESET;
+           error == -ENETUNREACH || error == -ECONNRESET || net_tls_is_error(error);
 }
 
 int mount_probe_path(struct net_path *path, bool proven, int timeout_ms)

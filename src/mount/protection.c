@@ -1,6 +1,15 @@
 #include "mount/protection.h"
 
 #include <errno.h>
+#include <string.h>
+
+#include "net/tls/tls.h"
+#include "reach/server.h"
+#include "run/log_limit.h"
+#include "sys/critical.h"
+#include "sys/log.h"
+
+enum { SAY_EVERY_S = 60 };
 
 #include "mount/mounts.h"
 #include "rpc/secure/gss.h"
@@ -21,6 +30,54 @@ void mount_protection_learn(struct mount *mount, bool unknown)
     mount->lost = mount->closed && !mount->server->lost ? &mount->barred : mount->server->lost;
 }
 
+bool mount_protection_load(const struct mount *mount)
+{
+    if (mount->server->tls < CONF_TLS_PREFER || net_tls_version())
+        return true;
+    if (sys_critical_in_handler())
+        return false;
+    (void)net_tls_load(NULL);
+    return true;
+}
+
+/* The library was tried already; its reason is said here, where the server is known. */
+static int begin_tls(struct mount *mount)
+{
+    struct mount_server *server = mount->server;
+    const char *why;
+    if (!net_tls_version() && net_tls_load(&why) != 0) {
+        mount->why = REACH_NO_TLS;
+        if (run_may_say("tls: no library", SAY_EVERY_S))
+            log_error("server %s: TLS: OpenSSL cannot be used: %s. %s", server->conf->name, why,
+                      net_tls_remedy(NET_TLS_NO_LIBRARY));
+        return -ELIBACC;
+    }
+    pthread_mutex_lock(&server->lock);
+    if (!server->secure)
+        server->secure = reach_tls_new(server->conf, server->tls);
+    bool made = server->secure != NULL;
+    pthread_mutex_unlock(&server->lock);
+    if (!made)
+        mount->why = REACH_NO_MEMORY;
+    return made ? 0 : -ENOMEM;
+}
+
+const char *mount_error_text(const struct mount_server *server, int error)
+{
+    enum net_tls_fault fault = server->secure ? net_tls_fault(server->secure) : NET_TLS_GOOD;
+    if (!server->secure || !net_tls_is_error(error))
+        return strerrordesc_np(-error);
+    return net_tls_errno(fault) == error ? net_tls_text(fault) : net_tls_error_text(error);
+}
+
+const char *mount_error_remedy(const struct mount_server *server, int error, enum reach_why why)
+{
+    enum net_tls_fault fault = server->secure ? net_tls_fault(server->secure) : NET_TLS_GOOD;
+    bool told = fault != NET_TLS_GOOD && net_tls_is_error(error) && net_tls_errno(fault) == error &&
+                why != REACH_TLS_NO_MOUNT;
+    return told ? net_tls_remedy(fault) : reach_remedy(why);
+}
+
 int mount_protection_begin(struct mount *mount)
 {
     if (mount->security >= CONF_SECURITY_KRB5) {
@@ -33,11 +90,7 @@ int mount_protection_begin(struct mount *mount)
             return -EPROTONOSUPPORT;
         }
     }
-    if (mount->server->tls >= CONF_TLS_PREFER) {
-        mount->why = REACH_NO_TLS;
-        return -EPROTONOSUPPORT;
-    }
-    return 0;
+    return mount->server->tls >= CONF_TLS_PREFER ? begin_tls(mount) : 0;
 }
 
 void mount_protection_bar(void)

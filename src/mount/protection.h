@@ -21,6 +21,15 @@ static inline const char *mount_protection_text(const struct mount *mount)
     return reach_protection_text(mount->security, mount->server->tls == CONF_TLS_REQUIRE);
 }
 
+/* Loads the libraries that the mount's calls need. Without a lock: constructors run. False: not
+ * now, as the thread is in a handler. That they cannot be loaded is told by
+ * mount_protection_begin(). */
+bool mount_protection_load(const struct mount *mount);
+
+/* The text of an -errno of a call to the server, and what to do: by TLS's fault, if it is one. */
+const char *mount_error_text(const struct mount_server *server, int error);
+const char *mount_error_remedy(const struct mount_server *server, int error, enum reach_why why);
+
 /* Can this process protect the calls as they must be? Else `why` of the mount is set. 0 or -errno.
  * Under `contact`. */
 int mount_protection_begin(struct mount *mount);

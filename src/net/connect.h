@@ -22,6 +22,7 @@ struct net_address {
     bool dontroute;
     char peer_text[64];
     char local_text[64];
+    const char *written; /* the peer as the nfstab has it, which lives for ever; or NULL */
 };
 
 /* Opens, binds and connects one socket, as net_channel_connect() does. Returns the descriptor or

@@ -34,6 +34,7 @@ enum {
 struct net_channel {
     struct net_server *server;
     struct net_path *path;
+    struct net_tls_session *tls; /* of the connection; NULL: it is in clear. Changes with `fd` */
     struct directnfs_channel_stats *stats; /* NULL until the first attempt to connect */
     void *transport;                       /* owned by src/rpc */
     _Atomic int fd;                        /* -1 until connected */
@@ -124,8 +125,11 @@ struct net_server_options {
     unsigned soft_timeout_s;       /* a call that waits so long fails; 0: never (hard) */
     unsigned nfs_version;          /* the version for pings; 0: any */
     bool secured;                  /* Kerberos: AUTH_SYS is never used */
-    bool hidden;                   /* for a probe: not on the log, not in the statistics */
-    bool once;                     /* a connection that fails, or ends, is an error for its calls */
+    struct net_tls *tls;           /* protects the connections; NULL: they are in clear */
+    uint32_t tls_program;          /* of the call that asks for TLS, with its version; 0: NFS */
+    uint32_t tls_version;
+    bool hidden; /* for a probe: not on the log, not in the statistics */
+    bool once;   /* a connection that fails, or ends, is an error for its calls */
     /* The only path is down: is another address known, where a probe may find the server? False:
      * nothing is probed. Called under transport->lock. NULL: there is no other address. */
     bool (*elsewhere)(struct net_path *path);

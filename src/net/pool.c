@@ -8,6 +8,8 @@
 #include "net/balance.h"
 #include "net/health.h"
 #include "net/ports.h"
+#include "net/protect.h"
+#include "net/tls/tls.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"
 #include "sys/log.h"
@@ -452,6 +454,7 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
         return refuse_abroad(channel);
     struct net_address address;
     net_path_address(path, &address);
+    uint64_t deadline_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
     int fd = net_connect_from(&address, &how);
     unsigned tried = how.tried;
     if (fd == -EADDRINUSE && how.policy == NET_PORT_LOW && net_ports_take_any(path)) {
@@ -459,6 +462,8 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
         how.preferred_port = 0;
         fd = net_connect_from(&address, &how);
     }
+    if (fd >= 0 && server->options.tls)
+        fd = net_channel_protect(channel, fd, &address, &how, deadline_ns);
     if (!channel->stats)
         channel->stats = server->options.hidden
                              ? &hidden_stats
@@ -468,8 +473,8 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
         stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
         if (fd == -EADDRINUSE)
             no_port(channel, tried);
-        else
-            net_channel_failed(channel, strerrordesc_np(-fd));
+        else if (fd != -EAGAIN)
+            net_channel_failed(channel, net_error_text(server, fd));
         return fd;
     }
     atomic_store(&channel->failed_ns, 0);
@@ -487,7 +492,8 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
     note_port(server, path, channel->local_port, how.policy);
     channel->connected_ns = sys_now_ns();
     if (!channel_opened(channel, fd, &address.peer)) {
-        sys_fd_close(fd);
+        channel->fd = fd;
+        net_channel_close(channel, false);
         return -EAGAIN;
     }
     net_ports_tried(server, tried);
@@ -496,6 +502,7 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
         atomic_fetch_add(&server->reconnects, 1);
     }
     stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
+    net_channel_show(channel);
     net_path_show(path);
     if (!server->options.hidden)
         log_info("server %s: connected over %s (local port %u)", server->name,
@@ -510,8 +517,7 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
 
 static void channel_close(struct net_channel *channel)
 {
-    sys_fd_close(channel->fd);
-    channel->fd = -1;
+    net_channel_close(channel, false);
     if (channel->stats)
         stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
 }
@@ -573,13 +579,15 @@ void net_server_after_fork(struct net_server *server)
     atomic_store(&server->said_ns, 0);
     atomic_store(&server->unheard, 0);
     server->giving_back = false;
+    if (server->options.tls)
+        net_tls_after_fork(server->options.tls);
     for (unsigned i = 0; i < server->path_count; i++)
         path_after_fork(&server->paths[i]);
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = server->channels[i];
         channel->stats = NULL;
-        channel_close(channel);
+        net_channel_close(channel, true);
         channel->local_port = 0;
         atomic_store(&channel->turn_over, false);
         atomic_store(&channel->failed_ns, 0);

@@ -58,6 +58,26 @@ static const struct {
                                      "export with `insecure`, or give CAP_NET_BIND_SERVICE"},
     [REACH_OTHER_SECURITY] = {"the server wants other security than AUTH_SYS",
                               "export with sec=sys"},
+    [REACH_TLS_FILES] = {"TLS: a file of ours cannot be used",
+                         "correct tls_ca, tls_crl, tls_cert or tls_key: the program's user must be "
+                         "able to read the file"},
+    [REACH_TLS_PORTS] = {"TLS: tls_direct, and no port of it for NFSv3",
+                         "give `nfsport` and `mntport` in the nfstab, as the port mapper knows "
+                         "nothing of such ports"},
+    [REACH_TLS_REFUSED] = {"TLS: the server does not offer it",
+                           "set TLS up on the server, give `tls_direct` for a port that is TLS "
+                           "only, or say `tls: prefer`"},
+    [REACH_TLS_NO_MOUNT] = {"TLS: the server's MOUNT service does not offer it",
+                            "mount the export by the kernel, which tells its root, or use "
+                            "NFSv4.1, which needs no MOUNT"},
+    [REACH_TLS_NONE] = {"TLS: the server speaks none that we do",
+                        "see whether the port is that of NFS, whether it needs `tls_direct`, and "
+                        "whether the server has TLS 1.3"},
+    [REACH_TLS_CERTIFICATE] = {"TLS: the server's certificate is refused",
+                               "see what `directnfs check` says of it"},
+    [REACH_TLS_UNWELCOME] = {"TLS: the server refuses us",
+                             "see what `directnfs check` says of it; a server may want a "
+                             "certificate (tls_cert, tls_key)"},
     [REACH_NO_EXPORT] = {"no such export on the server",
                          "correct the nfstab, or export the directory"},
     [REACH_NO_EXPORT_HIGH_PORT] =
@@ -152,6 +172,20 @@ enum reach_why reach_why_call(enum reach_service service, int error,
     switch (error) {
     case 0:
         return REACH_FINE;
+    case -ELIBACC:
+        return REACH_NO_TLS;
+    case -ENOKEY:
+        return REACH_TLS_FILES;
+    case -EDESTADDRREQ:
+        return REACH_TLS_PORTS;
+    case -ENOPROTOOPT:
+        return service == REACH_MOUNT ? REACH_TLS_NO_MOUNT : REACH_TLS_REFUSED;
+    case -EPFNOSUPPORT:
+        return REACH_TLS_NONE;
+    case -EKEYREVOKED:
+        return REACH_TLS_CERTIFICATE;
+    case -EBADRQC:
+        return REACH_TLS_UNWELCOME;
     case -ENOMEM:
         return REACH_NO_MEMORY;
     case -EADDRINUSE:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "net/pool.h"
+#include "net/tls/tls.h"
 #include "sys/alloc.h"
 #include "sys/sys.h"
 
@@ -58,8 +59,28 @@ enum reach_service reach_nfs_from(const struct net_server *server)
     return reach_port_of(server) >= LOW_BELOW ? REACH_NFS_HIGH_PORT : REACH_NFS;
 }
 
+struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls)
+{
+    const struct net_tls_settings settings = {.direct = conf->tls_direct,
+                                              .require = tls == CONF_TLS_REQUIRE,
+                                              .ca = conf->tls_ca,
+                                              .crl = conf->tls_crl,
+                                              .cert = conf->tls_cert,
+                                              .key = conf->tls_key,
+                                              .name = conf->tls_name,
+                                              .server = conf->name};
+    return net_tls_new(&settings);
+}
+
+/* Whoever controls the resolver could otherwise choose the certificate. */
+const char *reach_tls_written(const struct conf_server *conf, const struct conf_path *path)
+{
+    return conf->found ? NULL : path->peer;
+}
+
 int reach_over(const struct net_address *address, enum net_port ports, unsigned connections,
-               const struct conf_tunables *tunables, struct net_server **server)
+               const struct conf_tunables *tunables, struct net_tls *tls,
+               struct net_server **server)
 {
     struct net_server_options options = {.name = address->peer_text,
                                          .connections_max = connections,
@@ -67,6 +88,7 @@ int reach_over(const struct net_address *address, enum net_port ports, unsigned 
                                          .reconnect_max_s = 1,
                                          .retransmit_timeout_s =
                                              (unsigned)tunables->retransmit_timeout,
+                                         .tls = tls,
                                          .hidden = true};
     *server = NULL;
     return net_server_create(&options, address, 1, server);

@@ -28,9 +28,15 @@ enum net_port reach_port_policy(const struct conf_tunables *tunables);
 enum reach_service reach_nfs_from(const struct net_server *server);
 unsigned reach_port_of(const struct net_server *server);
 
-/* Makes a server for calls over this path alone; rpc_server_destroy() destroys it. 0, or -errno and
- * NULL. */
+/* How the stanza wants its connections protected; for net_tls_free(). NULL: no memory. */
+struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls);
+/* What the nfstab writes for the path, if that may be in a certificate; else NULL. */
+const char *reach_tls_written(const struct conf_server *conf, const struct conf_path *path);
+
+/* Makes a server for calls over this path alone, protected by `tls` (NULL: in clear);
+ * rpc_server_destroy() destroys it. 0, or -errno and NULL. */
 int reach_over(const struct net_address *address, enum net_port ports, unsigned connections,
-               const struct conf_tunables *tunables, struct net_server **server);
+               const struct conf_tunables *tunables, struct net_tls *tls,
+               struct net_server **server);
 
 #endif

@@ -8,6 +8,7 @@
 #include "net/balance.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "net/protect.h"
 #include "net/silence.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
@@ -100,7 +101,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     transport->connect_after_ns = transport->attempted_ns + (uint64_t)pause * 1000000;
     transport->failure = result;
     if (result != 0) {
-        rpc_say_waiting(transport, strerrordesc_np(-result));
+        rpc_say_waiting(transport, net_error_text(channel->server, result));
         return result;
     }
     rpc_receiver_reset(&transport->receiver);
@@ -154,6 +155,18 @@ static void fail_target(struct rpc_transport *transport, struct rpc_call *target
     rpc_call_fail(transport, target, -EFAULT);
 }
 
+/* Receives from the socket. `full`: something waits to be sent. */
+static inline ssize_t receive_from(int fd, struct iovec *vectors, int count, bool full,
+                                   int timeout_ms)
+{
+    if (timeout_ms > 0 && (full || timeout_ms < NET_TICK_MS)) {
+        struct pollfd poll = {.fd = fd, .events = full ? POLLIN | POLLOUT : POLLIN};
+        sys_poll(&poll, 1, timeout_ms < 1000 ? timeout_ms : 1000);
+    }
+    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)count};
+    return sys_recvmsg(fd, &message, full || timeout_ms < NET_TICK_MS ? MSG_DONTWAIT : 0);
+}
+
 /* Receives once and hands out replies. Under the lock, which is free while it sleeps in the
  * kernel. */
 static void receive(struct rpc_transport *transport, int timeout_ms)
@@ -174,13 +187,10 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     }
     transport->receiving = true;
     pthread_mutex_unlock(&transport->lock);
-    ssize_t got = 0;
-    if (timeout_ms > 0 && (full || timeout_ms < NET_TICK_MS)) {
-        struct pollfd poll = {.fd = fd, .events = full ? POLLIN | POLLOUT : POLLIN};
-        sys_poll(&poll, 1, timeout_ms < 1000 ? timeout_ms : 1000);
-    }
-    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)count};
-    got = sys_recvmsg(fd, &message, full || timeout_ms < NET_TICK_MS ? MSG_DONTWAIT : 0);
+    struct net_tls_session *tls = transport->channel->tls;
+    ssize_t got = __builtin_expect(tls != NULL, false)
+                      ? rpc_secure_receive(tls, vectors, count, full, timeout_ms)
+                      : receive_from(fd, vectors, count, full, timeout_ms);
     pthread_mutex_lock(&transport->lock);
     transport->receiving = false;
     rpc_connection_leave(transport);
@@ -203,7 +213,9 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     if (got <= 0) {
         log_info("server %s: connection over %s lost: %s", transport->channel->server->name,
                  transport->channel->path->address.peer_text,
-                 got == 0 ? "closed by the server" : strerrordesc_np((int)-got));
+                 got == 0 ? "closed by the server"
+                          : net_error_text(transport->channel->server, (int)got));
+        net_channel_tls_ended(transport->channel);
         rpc_connection_ended(transport, got == 0 ? -ECONNRESET : (int)got);
         return;
     }

@@ -14,8 +14,20 @@ struct drive {
     struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: it does not lead the channel, or has no socket */
     bool idle;                          /* nothing is in flight on any channel */
     bool polled;                        /* there is a channel to poll */
+    bool more[RPC_DRIVE_MAX]; /* it has something of which poll() knows nothing; any has: */
+    bool starved;
     bool elsewhere; /* another thread leads some of them, or has what they wait for */
 };
+
+/* With TLS: is there more, or must something be sent that counts as sent? */
+static void drive_secure(struct drive *drive, struct rpc_transport *transport, unsigned i)
+{
+    bool sends = (drive->polls[i].events & POLLOUT) || rpc_owes(transport);
+    drive->polls[i].events =
+        (short)(POLLIN | (sends ? net_tls_send_event(transport->channel->tls) : 0));
+    drive->more[i] = rpc_has_more(transport);
+    drive->starved = drive->starved || drive->more[i];
+}
 
 /* Leads a channel that has something in flight and no other leader: sends, and connects. */
 static void drive_prepare(struct drive *drive, struct net_channel *channel, unsigned i)
@@ -30,15 +42,18 @@ static void drive_prepare(struct drive *drive, struct net_channel *channel, unsi
     drive->elsewhere = drive->elsewhere || (busy && !ours);
     drive->leads[i] = busy && ours;
     drive->polls[i] = (struct pollfd){.fd = -1};
+    drive->more[i] = false;
     if (drive->leads[i]) {
         transport->leading = true;
         if (!transport->connected)
             rpc_lead_once(transport, NULL, RPC_CONNECT_LEAST_MS);
-        else if (transport->unsent)
+        else if (transport->unsent || rpc_owes(transport))
             rpc_send_unsent(transport, true);
         if (transport->connected) {
             drive->polls[i].fd = channel->fd;
             drive->polls[i].events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN;
+            if (__builtin_expect(channel->tls != NULL, false))
+                drive_secure(drive, transport, i);
             drive->polled = true;
             drive->elsewhere = drive->elsewhere || (transport->short_of_slots && transport->unsent);
         }
@@ -109,17 +124,17 @@ bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
             break;
         looked = true;
         drive.idle = true;
-        drive.polled = drive.elsewhere = false;
+        drive.polled = drive.elsewhere = drive.starved = false;
         for (unsigned i = 0; i < count; i++)
             drive_prepare(&drive, channels[i], i);
         if (drive.idle)
             break;
         /* Nobody wakes a thread that polls: it must look for what other leaders do. */
-        int longest_ms = drive.elsewhere || !drive.polled ? 1 : POLL_MS;
+        int longest_ms = drive.starved ? 0 : drive.elsewhere || !drive.polled ? 1 : POLL_MS;
         sys_poll(drive.polls, count, timeout_ms < longest_ms ? timeout_ms : longest_ms);
         for (unsigned i = 0; i < count; i++) {
             if (drive.polls[i].fd >= 0 &&
-                (drive.polls[i].revents ||
+                (drive.polls[i].revents || drive.more[i] ||
                  rpc_look_is_due(rpc_transport_of(channels[i]), sys_now_ns())))
                 drive_channel(channels[i], lead_now);
         }

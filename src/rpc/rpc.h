@@ -261,13 +261,14 @@ void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms)
 
 /*
  * Sends one call over a connection of its own, which is reset afterwards. Nothing is tried again.
+ * `tls`: protects the connection; NULL: it is in clear.
  * Returns the call's error, as rpc_wait() sets it, or:
  * -ECONNRESET: the connection ended before the answer came.
  * -ETIMEDOUT: no answer came in time.
  * Another -errno: that of connecting.
  */
-int rpc_call_once(const struct net_address *address, enum net_port ports, struct rpc_call *call,
-                  int timeout_ms);
+int rpc_call_once(const struct net_address *address, enum net_port ports, struct net_tls *tls,
+                  struct rpc_call *call, int timeout_ms);
 
 /* In the child of fork(): forgets the parent's calls, and the state of every channel of the
  * server. */

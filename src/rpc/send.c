@@ -130,6 +130,44 @@ static bool is_failure(ssize_t sent)
     return sent < 0 && sent != -EAGAIN && sent != -ENOBUFS && sent != -ENOMEM && !is_broken(sent);
 }
 
+/* What the socket took of the batch, or -errno. Not under the lock. */
+static ssize_t send_batch(int fd, struct net_tls_session *tls, struct rpc_batch *batch)
+{
+    struct msghdr message = {.msg_iov = batch->vectors, .msg_iovlen = (size_t)batch->vector_count};
+    ssize_t sent;
+    if (__builtin_expect(tls != NULL, false))
+        return net_tls_send(tls, batch->vectors, batch->vector_count);
+    do
+        sent = sys_sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent == -EINTR);
+    return sent;
+}
+
+/* For a thread that sends while another one leads. */
+static void wait_for_room(struct rpc_transport *transport)
+{
+    struct net_tls_session *tls = transport->channel->tls;
+    struct pollfd poll = {.fd = transport->channel->fd,
+                          .events = tls ? net_tls_send_event(tls) : POLLOUT};
+    pthread_mutex_unlock(&transport->lock);
+    sys_poll(&poll, 1, 20);
+    pthread_mutex_lock(&transport->lock);
+}
+
+/* With TLS: bytes of calls that count as sent may still be here. As long as another thread leads,
+ * which waits for replies only, they are sent here. */
+static void send_owed(struct rpc_transport *transport, bool lead)
+{
+    while (transport->connected && rpc_owes(transport)) {
+        pthread_mutex_unlock(&transport->lock);
+        int result = net_tls_flush(transport->channel->tls);
+        pthread_mutex_lock(&transport->lock);
+        if (result != -EAGAIN || lead || !transport->leading || !transport->connected)
+            break;
+        wait_for_room(transport);
+    }
+}
+
 void rpc_send_unsent(struct rpc_transport *transport, bool lead)
 {
     unsigned count_max = RPC_BATCH;
@@ -147,13 +185,9 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
             continue;
         }
         int fd = transport->channel->fd;
+        struct net_tls_session *tls = transport->channel->tls;
         pthread_mutex_unlock(&transport->lock);
-        struct msghdr message = {.msg_iov = batch->vectors,
-                                 .msg_iovlen = (size_t)batch->vector_count};
-        ssize_t sent;
-        do
-            sent = sys_sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        while (sent == -EINTR);
+        ssize_t sent = send_batch(fd, tls, batch);
         pthread_mutex_lock(&transport->lock);
         if (sent > 0)
             stats_add_locked(&transport->channel->stats->sent_bytes, (uint64_t)sent);
@@ -171,12 +205,11 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
         } else if (sent < 0 || (size_t)sent < batch->total) {
             if (lead || !transport->leading || is_broken(sent))
                 break;
-            pthread_mutex_unlock(&transport->lock);
-            struct pollfd poll = {.fd = fd, .events = POLLOUT};
-            sys_poll(&poll, 1, 20);
-            pthread_mutex_lock(&transport->lock);
+            wait_for_room(transport);
         }
     }
+    if (rpc_owes(transport))
+        send_owed(transport, lead);
     transport->sending = false;
     if (__builtin_expect(transport->secure != NULL, false))
         rpc_secure_sent(transport);

@@ -9,6 +9,7 @@
 #include "net/balance.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "net/protect.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -281,10 +282,13 @@ void rpc_connection_lost(struct rpc_transport *transport)
 
 void rpc_connection_ended(struct rpc_transport *transport, int error)
 {
-    if (transport->channel->server->options.once)
+    struct net_channel *channel = transport->channel;
+    bool refused = error == -EBADRQC; /* by TLS: the handshake went well before that was known */
+    if (channel->server->options.once || refused)
         transport->failure = error;
     if (transport->connected && transport->attempts > 0)
-        net_channel_failed(transport->channel, "connections end without an answer");
+        net_channel_failed(channel, refused ? net_error_text(channel->server, error)
+                                            : "connections end without an answer");
     rpc_connection_lost(transport);
 }
 

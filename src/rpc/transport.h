@@ -14,6 +14,7 @@
 #include "stats/count.h"
 #include "rpc/receiver.h"
 #include "rpc/rpc.h"
+#include "net/tls/tls.h"
 #include "rpc/secure/secure.h"
 
 enum {
@@ -232,6 +233,24 @@ void rpc_strand(struct rpc_transport *transport);
  * (`lead`) or no thread leads. While another thread leads, and so reads replies, it waits for room.
  */
 void rpc_send_unsent(struct rpc_transport *transport, bool lead);
+
+/* ---- secure.c: connections with TLS ---- */
+
+/* As receive() of call.c does it in clear. `full`: something waits to be sent. */
+ssize_t rpc_secure_receive(struct net_tls_session *tls, const struct iovec *vectors, int count,
+                           bool full, int timeout_ms);
+/* Are there bytes of the connection that the socket has not taken? */
+static inline bool rpc_owes(const struct rpc_transport *transport)
+{
+    const struct net_tls_session *tls = transport->channel->tls;
+    return __builtin_expect(tls != NULL, false) && net_tls_owes(tls);
+}
+/* Is there something to receive of which poll() knows nothing? */
+static inline bool rpc_has_more(const struct rpc_transport *transport)
+{
+    const struct net_tls_session *tls = transport->channel->tls;
+    return __builtin_expect(tls != NULL, false) && net_tls_has_more(tls);
+}
 
 /* ---- leading: a thread that waits receives for all ---- */
 

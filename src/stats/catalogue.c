@@ -85,6 +85,12 @@ static const struct stats_field path_fields[] = {
           .help = "Calls moved from a path to another one."),
     FIELD("OLDEST_US", STATS_AGE, path_stats, oldest_ns, .metric = "path_oldest_call_seconds",
           .help = "How long the oldest call on a path waits, in any process; 0 below a second."),
+    FIELD("CERT_S", STATS_UNTIL, path_stats, peer_ends_ns,
+          .metric = "path_certificate_end_timestamp_seconds",
+          .help = "When the server's certificate ends, by network path; 0: without TLS."),
+    FIELD("OWN_CERT_S", STATS_UNTIL, path_stats, own_ends_ns,
+          .metric = "path_own_certificate_end_timestamp_seconds",
+          .help = "When the certificate of this host ends; 0: none is given."),
     FIELD("SINCE", STATS_TIME, path_stats, since_ns),
     FIELD("REASON", STATS_CUT_END, path_stats, reason),
     UP_TO(DIRECTNFS_SERVERS, NULL, STATS_SERVER, path_stats, server),
@@ -109,6 +115,9 @@ static const struct stats_field channel_fields[] = {
     FIELD("RECV_BYTES", STATS_COUNT, channel_stats, received_bytes),
     FIELD("RTT_US", STATS_GAUGE, channel_stats, rtt_us),
     FIELD("REISSUED", STATS_COUNT, channel_stats, reissued),
+    FIELD("CERT_S", STATS_UNTIL, channel_stats, peer_ends_ns),
+    FIELD("OWN_CERT_S", STATS_UNTIL, channel_stats, own_ends_ns),
+    FIELD("TLS", STATS_TEXT, channel_stats, tls),
     UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, channel_stats, slot),
 };
 
@@ -203,6 +212,10 @@ static const struct stats_field counters[] = {
             "Answers that denied the sequence or the slot of a call."),
     COUNTER("SLOT_WAITS", slot_waits, "slot_waits_total",
             "Times that a call found no free slot of its session."),
+    COUNTER("TLS_HANDSHAKES", tls_handshakes, "tls_handshakes_total",
+            "Connections that TLS protects."),
+    COUNTER("TLS_FAILURES", tls_failures, "tls_failures_total",
+            "Connections that TLS refused, or ended."),
     COUNTER("FILES_DIRECT", files_direct, "files_direct_total", "Files served by directnfs."),
     COUNTER("FILES_KERNEL", files_kernel, "files_kernel_total",
             "Files of a mount left or handed to the kernel."),
@@ -268,7 +281,7 @@ const char *stats_operation_name(unsigned operation)
 const char *stats_state_name(uint32_t state)
 {
     static const char *const names[] = {
-        [DIRECTNFS_CHANNEL_DOWN] = "down",       [DIRECTNFS_CHANNEL_UP] = "up",
+        [DIRECTNFS_CHANNEL_DOWN] = "down",      [DIRECTNFS_CHANNEL_UP] = "up",
         [DIRECTNFS_CHANNEL_PROBING] = "unused", [DIRECTNFS_CHANNEL_OFFLINE] = "offline",
         [DIRECTNFS_CHANNEL_SILENT] = "silent",
     };

@@ -53,14 +53,14 @@ static size_t receive(const struct iovec *vectors, int count)
     return taken;
 }
 
-int rpc_call_once(const struct net_address *address, enum net_port ports, struct rpc_call *call,
-                  int timeout_ms)
+int rpc_call_once(const struct net_address *address, enum net_port ports, struct net_tls *tls,
+                  struct rpc_call *call, int timeout_ms)
 {
     struct rpc_receiver_owner owner = {find, answered, call, NULL, NULL};
     struct rpc_receiver receiver;
     struct iovec vectors[RPC_RECEIVER_VECTORS];
     int rc = 0;
-    (void)ports;
+    (void)ports, (void)tls;
     must(address->peer.ss_family != AF_UNSPEC && timeout_ms > 0);
     rpc_call_stamp(call, 0x2a2a2a2a);
     must(call->head_length >= 44 && call->head_length <= sizeof(call->head));

@@ -23,7 +23,7 @@ static int connect_client(void)
                                          .write_max = 2 * BLOCK,
                                          .timeout_ms = TIMEOUT_MS};
     assert_non_null(session_client.session);
-    return reach_over(&address, NET_PORT_ANY, 4, &tunables, &session_client.server);
+    return reach_over(&address, NET_PORT_ANY, 4, &tunables, NULL, &session_client.server);
 }
 
 int session_enter(void **unused)

@@ -54,7 +54,7 @@ static int begin(void **unused)
                                  .read_max = 8192,
                                  .write_max = 8192,
                                  .timeout_ms = TIMEOUT_MS};
-    assert_int_equal(reach_over(&address, NET_PORT_ANY, 2, &tunables, &client.server), 0);
+    assert_int_equal(reach_over(&address, NET_PORT_ANY, 2, &tunables, NULL, &client.server), 0);
     assert_int_equal(nfs4_walk(&client, "/export/file", &file), 0);
     return 0;
 }

@@ -78,7 +78,7 @@ static int begin(void **state)
                                  .timeout_ms = TIMEOUT_MS};
     host_has(RUN_FENCE_HELD, OURS);
     server_has_token(OURS);
-    return reach_over(&address, NET_PORT_ANY, 4, &tunables, &client.server);
+    return reach_over(&address, NET_PORT_ANY, 4, &tunables, NULL, &client.server);
 }
 
 static int end(void **state)

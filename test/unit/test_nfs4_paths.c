@@ -451,7 +451,7 @@ UNIT_TEST_WITH(a_connection_is_bound_by_who_has_it, begin, end)
     struct nfs_client over = client;
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     over.timeout_ms = 200;
-    assert_int_equal(reach_over(&address, NET_PORT_ANY, 1, &tunables, &over.server), 0);
+    assert_int_equal(reach_over(&address, NET_PORT_ANY, 1, &tunables, NULL, &over.server), 0);
     atomic_store(&session_server.fail_op, S_SEQUENCE);
     atomic_store(&session_server.fail_status, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
     atomic_store(&session_server.fail_count, 1);
@@ -476,7 +476,7 @@ UNIT_TEST_WITH(a_probe_without_an_answer_is_no_call_that_failed, begin, end)
     const struct nfs_fh fh = {.len = 4};
     struct nfs_attr attr;
     uint64_t errors = counted->errors, calls = counted->latency.calls;
-    assert_int_equal(reach_over(&address, NET_PORT_ANY, 1, &tunables, &over.server), 0);
+    assert_int_equal(reach_over(&address, NET_PORT_ANY, 1, &tunables, NULL, &over.server), 0);
     assert_true(nfs_getattr(&over, &fh, &attr) < 0);
     rpc_server_destroy(over.server);
     assert_int_equal(counted->errors, errors);

@@ -208,7 +208,7 @@ static int call_once_without_network(int error)
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
             prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
             _exit(0);
-        _exit(-rpc_call_once(&address, NET_PORT_ANY, &query.call, 3000));
+        _exit(-rpc_call_once(&address, NET_PORT_ANY, NULL, &query.call, 3000));
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -19,7 +19,7 @@ static int probe(struct net_path *path, bool proven, int timeout_ms)
     (void)proven;
     atomic_fetch_add(&probes, 1);
     rpc_call_end(&call, rpc_call_begin(&call, &rpc_auth_none, 100003, 3, 0));
-    return rpc_call_once(&path->address, NET_PORT_ANY, &call, timeout_ms);
+    return rpc_call_once(&path->address, NET_PORT_ANY, NULL, &call, timeout_ms);
 }
 
 static int setup(void **state)

@@ -22,6 +22,7 @@
 #include "config/nfstab.h"
 #include "config/tunables.h"
 #include "net/net.h"
+#include "net/tls/tls.h"
 #include "nfs/v3/mount.h"
 #include "nfs/nfs.h"
 #include "reach/kernel.h"
@@ -61,6 +62,7 @@ struct check_path {
     size_t number;              /* from 1 */
     struct net_address address; /* with the port of NFS */
     struct check_route route;
+    struct net_tls *tls;         /* protects the connections; NULL: they are in clear */
     struct mount3_target target; /* of the MOUNT service */
     bool mounts;                 /* the MOUNT service answers */
     bool needs_mount;            /* the library would have to ask the MOUNT service */
@@ -96,6 +98,16 @@ void check_agent(const struct check *check);
 
 /* Asks what needs no export. */
 void check_path(struct check_path *path);
+
+/* How the connections for this version are to be protected. NULL: not at all; or *good is false,
+ * and it is reported that they cannot be. */
+struct net_tls *check_tls_new(const struct conf_server *conf, const struct nfs_version *version,
+                              const struct check_root *roots, bool *good);
+/* Protects a connection, which it closes, and reports what was seen. False: that failed. */
+bool check_tls(struct check_path *path, int fd);
+/* Reports a fault of TLS; `facts` may be NULL. */
+void check_tls_fault(const struct check_path *path, const char *label, enum net_tls_fault fault,
+                     const struct net_tls_facts *facts);
 
 /* Makes a call a few times, one after the other. Returns how many times, with the median of their
  * times; or the first -errno of `call`. */

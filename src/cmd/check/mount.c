@@ -124,7 +124,8 @@ static int try_any_port(const struct check_path *path, const char *directory,
     if (error)
         return error;
     *service = "NFS";
-    error = reach_over(&path->address, NET_PORT_ANY, 1, &path->check->tunables, &client.server);
+    error = reach_over(&path->address, NET_PORT_ANY, 1, &path->check->tunables, path->tls,
+                       &client.server);
     if (error == 0)
         error = nfs_getattr(&client, fh, &attr);
     rpc_server_destroy(client.server);

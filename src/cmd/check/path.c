@@ -86,6 +86,10 @@ static bool local_is_ours(const struct check_path *path)
 static void unreachable(const struct check_path *path, enum check_severity severity,
                         const char *label, const char *service, unsigned port, int error)
 {
+    if (path->tls && net_tls_is_error(error) && net_tls_errno(net_tls_fault(path->tls)) == error) {
+        check_tls_fault(path, label, net_tls_fault(path->tls), NULL);
+        return;
+    }
     switch (-error) {
     case ECONNREFUSED:
         check_say(severity, label, "port %u refuses connections: no %s listens there", port,
@@ -271,9 +275,12 @@ static int connect_nfs(struct check_path *path, unsigned port)
         unreachable(path, CHECK_ERROR, "NFS", "NFS service", port, fd);
         return fd;
     }
-    sys_close(fd);
+    if (!path->tls)
+        sys_close(fd);
+    else if (!check_tls(path, fd))
+        return 0;
 
-    if (reach_over(&path->address, policy, 1, tunables, &path->client.server) != 0) {
+    if (reach_over(&path->address, policy, 1, tunables, path->tls, &path->client.server) != 0) {
         check_say(CHECK_ERROR, "NFS", "there is not enough memory");
         return 0;
     }
@@ -324,7 +331,9 @@ void check_path(struct check_path *path)
     path->target = (struct mount3_target){.address = address,
                                           .ports = reach_port_policy(&path->check->tunables),
                                           .timeout_ms = path->check->timeout_ms,
+                                          .tls = path->tls,
                                           .auth = path->client.auth};
+    address->written = reach_tls_written(conf, path->conf);
     const struct service nfs = {"NFS",         "nfsport",
                                 conf->nfsport, path->kernel_port ? path->kernel_port : usual,
                                 NFS_PROGRAM,   CHECK_ERROR};

@@ -192,7 +192,7 @@ static void measure(struct check_path *path, const struct nfs_fh *fh, uint64_t s
         path->stanza->connections ? path->stanza->connections : (unsigned)tunables->connections;
     struct nfs_client client = path->client;
     int error = reach_over(&path->address, reach_port_policy(tunables), connections, tunables,
-                           &client.server);
+                           path->tls, &client.server);
     struct reading reading = {
         .client = &client,
         .fh = fh,

@@ -157,19 +157,23 @@ static void check_version(struct check *check, const struct conf_server *conf,
     struct check_path *paths = cmd_need(calloc(conf->path_count, sizeof(*paths)));
     caller_auth(conf, auths);
     check_enter("server", "%s", conf->name);
+    bool usable;
+    struct net_tls *tls = check_tls_new(conf, version, roots, &usable);
     for (size_t i = 0; i < conf->path_count; i++) {
         paths[i] = (struct check_path){
             .check = check,
             .stanza = conf,
             .conf = &conf->paths[i],
             .number = i + 1,
+            .tls = tls,
             .client = {.version = version,
                        .auth = &auths[CONF_SECURITY_SYS],
                        .timeout_ms = check->timeout_ms},
         };
         if (version->session_new)
             paths[i].client.session = version->session_new(NULL, NULL);
-        go_through(&paths[i], roots, auths);
+        if (usable)
+            go_through(&paths[i], roots, auths);
     }
     if (conf->path_count > 1)
         compare_paths(paths, conf->path_count);
@@ -184,6 +188,7 @@ static void check_version(struct check *check, const struct conf_server *conf,
         rpc_server_destroy(paths[i].client.server);
     }
     check_leave();
+    net_tls_free(tls);
     free(paths);
 }
 

@@ -41,6 +41,8 @@ struct cmd_path {
     uint64_t channels, outstanding, sent_bytes, received_bytes;
     uint64_t reissued, downs;
     struct directnfs_latency latency;
+    uint64_t peer_ends_ns, own_ends_ns;  /* CLOCK_REALTIME: when certificates end (TLS); 0: none */
+    char tls[DIRECTNFS_ADDRESS_BYTES];   /* of a connection that is open; empty: in clear */
     char reason[DIRECTNFS_REASON_BYTES]; /* for the worst state that a process sees */
 };
 

@@ -75,6 +75,9 @@ static void forget(struct known *known)
     COLUMN("P99_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_P99))   \
     COLUMN("REISSUED", CMD_NUMBER, NUMBER(path->reissued))                           \
     COLUMN("DOWNS", CMD_NUMBER, NUMBER(path->downs))                                 \
+    COLUMN("TLS", CMD_TEXT, TEXT(path->tls))                                         \
+    COLUMN("CERT_S", CMD_NUMBER, NUMBER(stats_seconds_until(path->peer_ends_ns)))    \
+    COLUMN("OWN_CERT_S", CMD_NUMBER, NUMBER(stats_seconds_until(path->own_ends_ns))) \
     COLUMN("SINCE", CMD_TEXT, TEXT(since))                                           \
     COLUMN("REASON", CMD_TEXT, TEXT(path->reason))
 

@@ -44,7 +44,7 @@ static int finish(struct exchange *exchange, const struct mount3_target *target)
     struct rpc_call *call = &exchange->call;
     rpc_call_end(call, exchange->arguments + XDR_GETPOS(&exchange->xdrs));
     net_address_set_port(&address.peer, target->port);
-    int rc = rpc_call_once(&address, target->ports, call, target->timeout_ms);
+    int rc = rpc_call_once(&address, target->ports, target->tls, call, target->timeout_ms);
     xdrmem_create(&exchange->xdrs, (char *)call->results, (u_int)call->results_length, XDR_DECODE);
     if (rc == -EACCES && call->sent_ns != 0) /* it was sent: not the source port was denied */
         return -EKEYREJECTED;
@@ -111,6 +111,7 @@ int mount3_portmap(const struct mount3_target *target, uint32_t program, uint32_
     struct mount3_target mapper = *target;
     int rc;
     mapper.ports = NET_PORT_ANY;
+    mapper.tls = NULL; /* RFC 9289 is not for it */
     mapper.port = target->port ? target->port : PORTMAP_PORT;
     if (target->address->peer.ss_family == AF_INET6) {
         rc = portmap_getaddr(&mapper, RPCBIND_VERSION_4, program, version);

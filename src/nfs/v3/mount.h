@@ -41,8 +41,9 @@ struct mount3_target {
     const struct net_address *address; /* its port is ignored */
     uint16_t port;                     /* of the service; 0 for mount3_portmap(): 111 */
     enum net_port ports;               /* the source port */
-    int timeout_ms;                    /* for the whole call, connecting included; above 0 */
-    const struct rpc_auth *auth;       /* the credential; NULL: none (AUTH_NONE) */
+    struct net_tls *tls; /* protects the MOUNT service's calls, not the port mapper's; NULL: none */
+    int timeout_ms;      /* for the whole call, connecting included; above 0 */
+    const struct rpc_auth *auth; /* the credential; NULL: none (AUTH_NONE) */
 };
 
 /*
