@@ -379,9 +379,9 @@ void rpc_lead_once(struct rpc_transport *transport, struct rpc_call *own, int ti
 {
     transport->leading = true;
     if (!transport->connected) {
-        if (!rpc_abandon(transport) && connect_again(transport, timeout_ms) == -ENONET &&
-            !rpc_abandon(transport))
-            rpc_strand(transport);
+        int error = rpc_abandon(transport) ? 0 : connect_again(transport, timeout_ms);
+        if ((error == -ENONET || error == -ELIBACC) && !rpc_abandon(transport))
+            rpc_strand(transport, error);
         rpc_call_finished(transport);
         return;
     }

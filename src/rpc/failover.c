@@ -495,7 +495,7 @@ static bool is_own(const struct rpc_call *call)
     return false;
 }
 
-void rpc_strand(struct rpc_transport *transport)
+void rpc_strand(struct rpc_transport *transport, int error)
 {
     if (transport->sending || transport->withdrawing)
         return;
@@ -503,7 +503,7 @@ void rpc_strand(struct rpc_transport *transport)
     rpc_queue_again(transport, true);
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
         next = call->next_unsent;
-        rpc_call_fail(transport, call, is_own(call) ? -ENONET : -ENETDOWN);
+        rpc_call_fail(transport, call, error != -ENONET || is_own(call) ? error : -ENETDOWN);
     }
     transport->silent_since_ns = 0;
     transport->attempts = 0;

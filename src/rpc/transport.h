@@ -209,9 +209,10 @@ bool rpc_abandon(struct rpc_transport *transport);
 /* For the leader that has just connected and not said so yet, so that rpc_follow_path() missed the
  * connection. 0: it stays. -EAGAIN: the path has moved since, and the connection is closed. */
 int rpc_connection_stays(struct rpc_transport *transport);
-/* For the leader, after rpc_abandon(): this thread cannot connect. Its own calls end with -ENONET.
- * Those of other threads, which may be able to, are adrift. */
-void rpc_strand(struct rpc_transport *transport);
+/* For the leader, after rpc_abandon(). -ENONET: this thread cannot connect. Its own calls end so.
+ * Those of other threads, which may be able to, are adrift. Another error: no thread of this
+ * process can, and all calls end with it. */
+void rpc_strand(struct rpc_transport *transport, int error);
 
 /*
  * Sends what is queued, unless another thread does. The lock is free during system calls. Returns

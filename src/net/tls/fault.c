@@ -18,9 +18,14 @@ struct fault {
 static const struct fault faults[NET_TLS_FAULTS] = {
     [NET_TLS_GOOD] = {0, "all is well", ""},
     [NET_TLS_NO_LIBRARY] = {-ELIBACC, "TLS: libssl.so.3 cannot be loaded",
-                            "Install OpenSSL 3 (Debian: libssl3, RPM: openssl-libs)"},
+                            "It takes OpenSSL 3 (Debian: libssl3, RPM: openssl-libs), and a "
+                            "program that exports no other one"},
     [NET_TLS_LOST] = {-ELIBACC, "TLS: OpenSSL cannot be used in this process any more",
                       "The program was forked amidst OpenSSL, or has shut it down. Start it again"},
+    [NET_TLS_NO_THREAD] = {-ELIBACC, "TLS: a child of fork() cannot begin a session in a handler",
+                           "The child must use a file outside of its handlers first"},
+    [NET_TLS_NO_MEMORY] = {-ENOMEM, "TLS: OpenSSL has no memory for a session",
+                           "Look at the limits of the program; it is tried again"},
     [NET_TLS_BUSY] = {-EAGAIN, "TLS: a handler of the program waits for memory",
                       "Nothing; it is tried again"},
     [NET_TLS_BAD_CA] = {-ENOKEY, "TLS: the file of `tls_ca` cannot be used",

@@ -197,6 +197,10 @@ static void begin(void *argument)
 /* In a handler: another thread does it. */
 static enum net_tls_fault begin_aside(struct beginning *beginning, int timeout_ms)
 {
+    if (!sys_foreign_aside_runs()) {
+        beginning_put(beginning);
+        return NET_TLS_NO_THREAD;
+    }
     beginning->peer.look = NULL; /* it is of this thread */
     int result = sys_foreign_aside(begin, beginning, timeout_ms);
     if (result == -EAGAIN)

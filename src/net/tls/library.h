@@ -86,6 +86,7 @@
     X(PEM_read_bio_X509)               \
     X(PEM_read_bio_X509_CRL)           \
     X(X509_CRL_free)                   \
+    X(X509_CRL_new_ex)                 \
     X(X509_NAME_oneline)               \
     X(X509_STORE_CTX_get_current_cert) \
     X(X509_STORE_CTX_get_error)        \

@@ -55,9 +55,10 @@ struct net_tls_session {
     pthread_mutex_t lock;
     SSL *ssl;
     size_t in_start, in_end, out_start, out_end;
-    bool filling;      /* the reader receives into `in`, behind in_end, without the lock */
-    bool closed;       /* the peer ended the session, or the connection, in order */
-    int receive_error; /* -errno: nothing more can be received */
+    bool filling;        /* the reader receives into `in`, behind in_end, without the lock */
+    _Atomic bool broken; /* the library failed while it was sending */
+    bool closed;         /* the peer ended the session, or the connection, in order */
+    int receive_error;   /* -errno: nothing more can be received */
     _Atomic int send_error;
     _Atomic bool owes;      /* there is something in `out` */
     _Atomic bool more;      /* there is something to decrypt, or an end that was not told yet */
