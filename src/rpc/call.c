@@ -401,6 +401,15 @@ static void pass_lead_unless_led(struct rpc_transport *transport, bool lead)
         transport->connect_after_ns = sys_now_ns() + (PORT_PAUSE_MS + 100) * UINT64_C(1000000);
 }
 
+/* For calls with a deadline: did an attempt to connect since then end by a fault of TLS that
+ * another attempt would have as well? */
+static bool is_hopeless(const struct rpc_transport *transport, uint64_t since_ns)
+{
+    int error = transport->failure;
+    return !transport->connected && transport->attempted_ns > since_ns && net_tls_is_error(error) &&
+           error != -EBADRQC;
+}
+
 /* Drives the channel of the first call, until that call and those after it on this channel are
  * settled or the deadline (0: none) has passed. Withdraws what has no answer then. */
 static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
@@ -408,12 +417,13 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
     struct rpc_transport *transport = rpc_transport_of(calls[0]->channel);
     bool lead = false;
     unsigned i = 0;
+    uint64_t began_ns = deadline_ns ? sys_now_ns() : 0;
     pthread_mutex_lock(&transport->lock);
     while (i < count && calls[i]->channel == transport->channel) {
         int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (is_settled(calls[i])) {
             i++;
-        } else if (timeout_ms == 0) {
+        } else if (timeout_ms == 0 || (deadline_ns && is_hopeless(transport, began_ns))) {
             withdraw(transport, calls[i],
                      !transport->connected && transport->failure ? transport->failure : -ETIMEDOUT);
         } else if (!lead && transport->leading) {

@@ -79,6 +79,12 @@ TLS_TEST(names_are_those_of_the_nfstab)
     assert_fault(&settings, &options, NET_TLS_GOOD);
     settings.name = "nas.example"; /* no partial wildcards */
     assert_fault(&settings, &options, NET_TLS_OTHER_NAME);
+    settings.name = ".example.com"; /* nor any name below */
+    assert_fault(&settings, &options, NET_TLS_OTHER_NAME);
+    options.certificate = tls_file(CLIENT);
+    options.key = tls_key_of(CLIENT);
+    settings.name = "client"; /* the CN is no name */
+    assert_fault(&settings, &options, NET_TLS_OTHER_NAME);
 }
 
 TLS_TEST(bad_certificates_are_refused)

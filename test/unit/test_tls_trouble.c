@@ -86,6 +86,38 @@ TLS_TEST(a_session_that_cannot_send_is_given_up)
     tls_stop();
 }
 
+/* A key encrypts no more than it should. */
+TLS_TEST(our_key_is_updated)
+{
+    start();
+    struct net_tls_session *session = tls_client->channels[0]->tls;
+    session->records = TLS_RECORDS_MAX - 2;
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(one_call(), 0);
+    assert_in_range(session->records, 1, 7);
+    assert_int_equal(tls_proxy->handshakes, 1);
+    tls_stop();
+}
+
+/* ---- no attempt is worth another one ---- */
+
+TLS_TEST(who_waits_for_a_time_learns_of_a_bad_certificate_at_once)
+{
+    struct net_tls_settings settings = tls_settings();
+    struct tls_proxy_options options = tls_options();
+    struct query query = {0};
+    options.certificate = tls_file(EXPIRED);
+    options.key = tls_key_of(EXPIRED);
+    tls_start(&settings, &options);
+    for (unsigned i = 1; i <= 2; i++) {
+        query_begin(&query, ECHO, 7, 0);
+        assert_int_equal(query_wait(tls_client, &query, 4000), -EKEYREVOKED);
+        assert_int_equal(tls_proxy->count, i);
+    }
+    query_free(&query);
+    tls_stop();
+}
+
 /* ---- handlers ---- */
 
 /* More than a handler may leave to be encrypted. */

@@ -105,11 +105,10 @@ static void put_us(struct cmd_table *table, double us)
         cmd_table_text(table, "-", 1);
 }
 
-static const char *mostly(bool asked, double null_us, double read_us, double write_us)
+static const char *mostly(double null_us, double read_us, double write_us)
 {
     double call_us = read_us > write_us ? read_us : write_us;
-    return !asked                  ? "not asked (TLS)"
-           : null_us <= 0          ? "NULL has no answer"
+    return null_us <= 0            ? "NULL has no answer"
            : call_us <= 0          ? ""
            : 2 * null_us > call_us ? "the network"
                                    : "the server";
@@ -122,7 +121,7 @@ static const char *mostly(bool asked, double null_us, double read_us, double wri
     COLUMN("NULL_US", CMD_NUMBER, put_us(table, null_us))                                 \
     COLUMN("READ_US", CMD_NUMBER, put_us(table, read_us))                                 \
     COLUMN("WRITE_US", CMD_NUMBER, put_us(table, write_us))                               \
-    COLUMN("MOSTLY", CMD_TEXT, cmd_table_text(table, mostly(asked, null_us, read_us, write_us), 32))
+    COLUMN("MOSTLY", CMD_TEXT, cmd_table_text(table, mostly(null_us, read_us, write_us), 32))
 
 void stat_null_print(const struct stat_set *set, size_t width, FILE *out)
 {
@@ -136,9 +135,8 @@ void stat_null_print(const struct stat_set *set, size_t width, FILE *out)
         const struct directnfs_path_stats *path = &set->sum->paths[i];
         const struct directnfs_server_stats *server = server_of(set, path);
         if (server == NULL || sys_now_ns() - began_ns > ASKING_NS)
-            continue;                         /* no running process uses it, or the time is over */
-        bool asked = path->peer_ends_ns == 0; /* else in TLS: a call in clear tells nothing */
-        double null_us = asked ? (double)ask(path, server) / 1000 : 0;
+            continue; /* no running process uses it, or the time is over */
+        double null_us = (double)ask(path, server) / 1000;
         double read_us = mount_us(set, path->name, DIRECTNFS_READ);
         double write_us = mount_us(set, path->name, DIRECTNFS_WRITE);
         COLUMNS(CMD_AS_CELL)

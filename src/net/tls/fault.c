@@ -55,7 +55,8 @@ static const struct fault faults[NET_TLS_FAULTS] = {
                                 "Is the port that of NFS?"},
     [NET_TLS_UNKNOWN_CA] = {-EKEYREVOKED,
                             "TLS: the authority of the server's certificate is not known",
-                            "Name the file with it by `tls_ca`, or add it to those of the system"},
+                            "Name the file with it by `tls_ca`, or add it to those of the system: "
+                            "the one at the root, which signed itself"},
     [NET_TLS_OTHER_NAME] = {-EKEYREVOKED, "TLS: the server's certificate is for another name",
                             "Name what the certificate has by `tls_name`, or correct it: a DNS "
                             "name, or an IP address, as the nfstab writes it"},
@@ -157,6 +158,8 @@ enum net_tls_fault tls_fault_of(const struct tls_library *library, bool handshak
     int reason = ERR_GET_REASON(error);
     if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET)
         return alert_fault(reason - SSL_AD_REASON_OFFSET);
+    if (reason == ERR_R_MALLOC_FAILURE)
+        return NET_TLS_NO_MEMORY;
     if (handshaken)
         return NET_TLS_GARBAGE;
     return reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_NO_PROTOCOLS_AVAILABLE

@@ -41,6 +41,7 @@
     X(SSL_get_ex_data_X509_STORE_CTX_idx) \
     X(SSL_get_shutdown)                   \
     X(SSL_get_version)                    \
+    X(SSL_key_update)                     \
     X(SSL_new)                            \
     X(SSL_pending)                        \
     X(SSL_read)                           \

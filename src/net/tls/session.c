@@ -326,6 +326,9 @@ bool tls_session_has_room(const struct net_tls_session *session)
 int tls_session_encrypt(struct net_tls_session *session, size_t length)
 {
     const struct tls_library *library = tls_library();
+    if (++session->records >= TLS_RECORDS_MAX &&
+        library->SSL_key_update(session->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+        session->records = 0;
     int written = library->SSL_write(session->ssl, session->bounce, (int)length);
     return written == (int)length ? written : send_failure(session, library);
 }
