@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,7 +17,9 @@
 #include "cmd/print.h"
 #include "config/nfstab.h"
 #include "config/tunables.h"
+#include "net/tls/tls.h"
 #include "nfs/v4/session.h"
+#include "reach/kernel.h"
 #include "reach/server.h"
 #include "run/directory.h"
 #include "run/fence.h"
@@ -39,6 +42,13 @@ struct stanza {
 };
 
 /* ---- asking the server ---- */
+
+static const char *text_of(const struct stanza *stanza, int error)
+{
+    enum net_tls_fault fault = stanza->tls ? net_tls_fault(stanza->tls) : NET_TLS_GOOD;
+    bool told = fault != NET_TLS_GOOD && net_tls_errno(fault) == error;
+    return told ? net_tls_text(fault) : strerror(-error);
+}
 
 /* Finds the addresses of a path. 0 or -errno. */
 static int find(const struct conf_path *path, struct conf_addresses *found)
@@ -149,7 +159,7 @@ static bool take_all(const struct stanza *stanza, uint64_t verifier)
         int error = take_over(stanza, path, verifier);
         if (error != 0)
             cmd_complain("fence", "server %s: path %s: %s", stanza->conf->name, path->peer,
-                         strerror(-error));
+                         text_of(stanza, error));
         all = all && error == 0;
     }
     return all;
@@ -221,7 +231,7 @@ static bool take_locked(const struct stanza *stanza, int locked)
         return false;
     }
     if (error != 0) {
-        cmd_complain("fence", "server %s: %s", stanza->conf->name, strerror(-error));
+        cmd_complain("fence", "server %s: %s", stanza->conf->name, text_of(stanza, error));
         return false;
     }
     if (!take_all(stanza, token.verifier)) {
@@ -277,13 +287,38 @@ static bool status(const struct stanza *stanza)
     else if (error == -ENOENT)
         puts("; nobody has taken it yet");
     else
-        printf("; who took it last cannot be read: %s\n", strerror(-error));
+        printf("; who took it last cannot be read: %s\n", text_of(stanza, error));
     return error == 0 && state == RUN_FENCE_HELD;
 }
 
 /* ---- the command ---- */
 
-static void begin(const struct conf_server *conf, const struct request *request,
+/* How the server is protected: as the stanza says, else as the kernel's mount of the first export
+ * is. False: it cannot be, and was complained of. */
+static bool protect(struct stanza *stanza)
+{
+    const struct conf_server *conf = stanza->conf;
+    struct reach_kernel_mount kernel = {.speaks = NULL};
+    struct stat status;
+    const char *why;
+    int fd = open(conf->exports[0].mount, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &status) == 0)
+        (void)reach_kernel_mount_of(status.st_dev, &kernel);
+    if (fd >= 0)
+        close(fd);
+    enum conf_tls tls = reach_tls(conf->tls, &kernel);
+    if (tls < CONF_TLS_PREFER)
+        return true;
+    if (net_tls_load(&why) != 0) {
+        cmd_complain("fence", "server %s: TLS: OpenSSL cannot be used: %s. %s", conf->name, why,
+                     net_tls_remedy(NET_TLS_NO_LIBRARY));
+        return false;
+    }
+    stanza->tls = cmd_need(reach_tls_new(conf, tls, &nfs_version41));
+    return true;
+}
+
+static bool begin(const struct conf_server *conf, const struct request *request,
                   struct stanza *stanza)
 {
     struct conf_diagnostics found = {0};
@@ -301,6 +336,7 @@ static void begin(const struct conf_server *conf, const struct request *request,
     reach_identity_now(conf, &identity);
     rpc_auth_sys(&stanza->auth, machine, identity.uid, identity.gid, identity.groups,
                  identity.group_count);
+    return protect(stanza);
 }
 
 static int work(const struct conf_nfstab *tab, char **words, int count,
@@ -315,8 +351,9 @@ static int work(const struct conf_nfstab *tab, char **words, int count,
              (strcmp(conf->name, words[1]) != 0 || strcmp(conf->fence, words[2]) != 0)))
             continue;
         any = true;
-        begin(conf, request, &stanza);
-        fine = (takes ? take(&stanza) == CMD_FINE : status(&stanza)) && fine;
+        fine = begin(conf, request, &stanza) &&
+               (takes ? take(&stanza) == CMD_FINE : status(&stanza)) && fine;
+        net_tls_free(stanza.tls);
         if (takes)
             break;
     }

@@ -17,6 +17,7 @@ static inline ssize_t file_posix_error(ssize_t result)
     case -EREMOTEIO:
     case -ENONET: /* no connection from this network namespace, and no way to the kernel's world */
     case -EPROTONOSUPPORT:
+    case -ELIBACC: /* TLS cannot be had in this process: see net/tls/tls.h */
         return -EIO;
     case -EKEYREJECTED:
         return -EACCES;
@@ -28,8 +29,7 @@ static inline ssize_t file_posix_error(ssize_t result)
     case -ENETDOWN:
     case -EADDRNOTAVAIL:
     case -EADDRINUSE:
-    case -ELIBACC: /* and what net/tls/tls.h has */
-    case -ENOKEY:
+    case -ENOKEY: /* and what net/tls/tls.h has beside it */
     case -ENOPROTOOPT:
     case -EPFNOSUPPORT:
     case -EKEYREVOKED:

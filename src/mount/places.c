@@ -17,6 +17,7 @@
 #include "reach/kernel.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "net/tls/tls.h"
 #include "run/start.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"
@@ -382,6 +383,7 @@ void mounts_fork_child(void)
     net_fork_child();
     mount_watch_fork_child();
     mount_addresses_fork_child();
+    mount_protection_fork_child();
     for (unsigned i = 0; i < mounts_count(); i++) { /* their holders do not exist here */
         pthread_mutex_init(&mounts_at(i)->contact, NULL);
         pthread_mutex_init(&mounts_at(i)->look, NULL);
@@ -390,6 +392,8 @@ void mounts_fork_child(void)
         atomic_store(&servers[i].renewing, false);
         if (servers[i].session)
             servers[i].version->session_after_fork(servers[i].session);
+        if (servers[i].secure) /* its first contact may be under way in the parent */
+            net_tls_after_fork(servers[i].secure);
         if (!servers[i].net)
             continue;
         rpc_after_fork(servers[i].net);

@@ -258,7 +258,8 @@ static int probe_elsewhere(struct net_path *path, struct net_address *address, i
 static bool is_nobody(int error)
 {
     return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
-           error == -ENETUNREACH || error == -ECONNRESET || net_tls_is_error(error);
+           error == -ENETUNREACH || error == -ECONNRESET ||
+           (net_tls_is_error(error) && error != -ELIBACC && error != -ENOKEY);
 }
 
 int mount_probe_path(struct net_path *path, bool proven, int timeout_ms)

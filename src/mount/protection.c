@@ -1,6 +1,8 @@
 #include "mount/protection.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "net/tls/tls.h"
@@ -14,6 +16,16 @@ enum { SAY_EVERY_S = 60 };
 #include "mount/mounts.h"
 #include "rpc/secure/gss.h"
 #include "sys/log.h"
+
+/* Why the TLS library could not be loaded last. The lock is held for copies only, and a child of
+ * fork() makes it new. */
+static pthread_mutex_t no_tls_lock = PTHREAD_MUTEX_INITIALIZER;
+static char no_tls[160];
+
+void mount_protection_fork_child(void)
+{
+    pthread_mutex_init(&no_tls_lock, NULL);
+}
 
 void mount_protection_learn(struct mount *mount, bool unknown)
 {
@@ -36,16 +48,24 @@ bool mount_protection_load(const struct mount *mount)
         return true;
     if (sys_critical_in_handler())
         return false;
-    (void)net_tls_load(NULL);
+    const char *why;
+    if (net_tls_load(&why) != 0) {
+        pthread_mutex_lock(&no_tls_lock);
+        snprintf(no_tls, sizeof(no_tls), "%s", why);
+        pthread_mutex_unlock(&no_tls_lock);
+    }
     return true;
 }
 
-/* The library was tried already; its reason is said here, where the server is known. */
+/* The library was tried before the lock was taken; its reason is said here. */
 static int begin_tls(struct mount *mount)
 {
     struct mount_server *server = mount->server;
-    const char *why;
-    if (!net_tls_version() && net_tls_load(&why) != 0) {
+    if (!net_tls_version()) {
+        char why[sizeof(no_tls)];
+        pthread_mutex_lock(&no_tls_lock);
+        memcpy(why, no_tls, sizeof(why));
+        pthread_mutex_unlock(&no_tls_lock);
         mount->why = REACH_NO_TLS;
         if (run_may_say("tls: no library", SAY_EVERY_S))
             log_error("server %s: TLS: OpenSSL cannot be used: %s. %s", server->conf->name, why,
@@ -54,7 +74,7 @@ static int begin_tls(struct mount *mount)
     }
     pthread_mutex_lock(&server->lock);
     if (!server->secure)
-        server->secure = reach_tls_new(server->conf, server->tls);
+        server->secure = reach_tls_new(server->conf, server->tls, server->version);
     bool made = server->secure != NULL;
     pthread_mutex_unlock(&server->lock);
     if (!made)

@@ -26,6 +26,8 @@ static inline const char *mount_protection_text(const struct mount *mount)
  * mount_protection_begin(). */
 bool mount_protection_load(const struct mount *mount);
 
+void mount_protection_fork_child(void);
+
 /* The text of an -errno of a call to the server, and what to do: by TLS's fault, if it is one. */
 const char *mount_error_text(const struct mount_server *server, int error);
 const char *mount_error_remedy(const struct mount_server *server, int error, enum reach_why why);

@@ -218,6 +218,12 @@ bool net_low_ports_permitted(void)
     return result != -EACCES;
 }
 
+int net_left_ms(uint64_t deadline_ns)
+{
+    int64_t left_ms = (int64_t)(deadline_ns - sys_now_ns()) / 1000000;
+    return left_ms > 0 ? (int)left_ms : 1;
+}
+
 unsigned net_local_port(int fd, struct sockaddr_storage *local)
 {
     socklen_t length = sizeof(*local);

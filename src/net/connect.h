@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 /*
@@ -52,6 +53,9 @@ struct net_connecting {
  * left; the path is not at fault.
  */
 int net_connect_from(const struct net_address *address, struct net_connecting *how);
+
+/* Milliseconds until then, at least 1. */
+int net_left_ms(uint64_t deadline_ns);
 
 /* The port that a socket is bound to, 0: unknown. *local: the address; AF_UNSPEC: unknown. */
 unsigned net_local_port(int fd, struct sockaddr_storage *local);

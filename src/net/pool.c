@@ -460,6 +460,7 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
     if (fd == -EADDRINUSE && how.policy == NET_PORT_LOW && net_ports_take_any(path)) {
         how.policy = NET_PORT_ANY;
         how.preferred_port = 0;
+        how.timeout_ms = net_left_ms(deadline_ns);
         fd = net_connect_from(&address, &how);
     }
     if (fd >= 0 && server->options.tls)
@@ -473,7 +474,7 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
         stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
         if (fd == -EADDRINUSE)
             no_port(channel, tried);
-        else if (fd != -EAGAIN)
+        else if (fd != -EAGAIN || !server->options.tls)
             net_channel_failed(channel, net_error_text(server, fd));
         return fd;
     }
@@ -549,10 +550,8 @@ void net_channel_retire(struct net_channel *channel)
 
 int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt)
 {
-    if (attempt == 0)
-        return 0;
     int longest = (int)server->options.reconnect_max_s * 1000;
-    int pause = attempt > 10 ? longest : PAUSE_FIRST_MS << (attempt - 1);
+    int pause = attempt == 0 ? 0 : attempt > 10 ? longest : PAUSE_FIRST_MS << (attempt - 1);
     return pause < longest ? pause : longest;
 }
 

@@ -11,18 +11,16 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-enum { NFS_PROGRAM = 100003, NFS_VERSION = 3 };
+enum { NFS_PROGRAM = 100003 };
 
 int net_channel_protect(struct net_channel *channel, int fd, const struct net_address *address,
                         const struct net_connecting *how, uint64_t deadline_ns)
 {
     const struct net_server_options *options = &channel->server->options;
-    int64_t left_ms = (int64_t)(deadline_ns - sys_now_ns()) / 1000000;
     struct net_tls_peer peer = {.written = address->written,
                                 .program = NFS_PROGRAM,
-                                .version =
-                                    options->nfs_version ? options->nfs_version : NFS_VERSION,
-                                .timeout_ms = left_ms > 0 ? (int)left_ms : 1,
+                                .version = net_tls_nfs_version(options->tls),
+                                .timeout_ms = net_left_ms(deadline_ns),
                                 .look = how->look,
                                 .context = how->context,
                                 .hidden = options->hidden};

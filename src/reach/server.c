@@ -5,6 +5,7 @@
 
 #include "net/pool.h"
 #include "net/tls/tls.h"
+#include "nfs/nfs.h"
 #include "sys/alloc.h"
 #include "sys/sys.h"
 
@@ -59,7 +60,8 @@ enum reach_service reach_nfs_from(const struct net_server *server)
     return reach_port_of(server) >= LOW_BELOW ? REACH_NFS_HIGH_PORT : REACH_NFS;
 }
 
-struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls)
+struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls,
+                              const struct nfs_version *version)
 {
     const struct net_tls_settings settings = {.direct = conf->tls_direct,
                                               .require = tls == CONF_TLS_REQUIRE,
@@ -68,7 +70,8 @@ struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls)
                                               .cert = conf->tls_cert,
                                               .key = conf->tls_key,
                                               .name = conf->tls_name,
-                                              .server = conf->name};
+                                              .server = conf->name,
+                                              .nfs_version = version->number};
     return net_tls_new(&settings);
 }
 

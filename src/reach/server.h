@@ -17,6 +17,8 @@ struct reach_identity {
     unsigned groups_had; /* with those that have no room */
 };
 
+struct nfs_version;
+
 /* The calling thread's user and groups now, except where the nfstab sets others for the server. */
 void reach_identity_now(const struct conf_server *conf, struct reach_identity *identity);
 
@@ -28,8 +30,10 @@ enum net_port reach_port_policy(const struct conf_tunables *tunables);
 enum reach_service reach_nfs_from(const struct net_server *server);
 unsigned reach_port_of(const struct net_server *server);
 
-/* How the stanza wants its connections protected; for net_tls_free(). NULL: no memory. */
-struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls);
+/* How the stanza wants its connections protected, for files in a version of NFS; for
+ * net_tls_free(). NULL: no memory. */
+struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls,
+                              const struct nfs_version *version);
 /* What the nfstab writes for the path, if that may be in a certificate; else NULL. */
 const char *reach_tls_written(const struct conf_server *conf, const struct conf_path *path);
 

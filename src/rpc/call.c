@@ -382,9 +382,9 @@ void rpc_lead_once(struct rpc_transport *transport, struct rpc_call *own, int ti
 {
     transport->leading = true;
     if (!transport->connected) {
-        if (!rpc_abandon(transport) && connect_again(transport, timeout_ms) == -ENONET &&
-            !rpc_abandon(transport))
-            rpc_strand(transport);
+        int error = rpc_abandon(transport) ? 0 : connect_again(transport, timeout_ms);
+        if ((error == -ENONET || error == -ELIBACC) && !rpc_abandon(transport))
+            rpc_strand(transport, error);
         rpc_call_finished(transport);
         return;
     }
@@ -404,6 +404,15 @@ static void pass_lead_unless_led(struct rpc_transport *transport, bool lead)
         transport->connect_after_ns = sys_now_ns() + (PORT_PAUSE_MS + 100) * UINT64_C(1000000);
 }
 
+/* For calls with a deadline: did an attempt to connect since then end by a fault of TLS that
+ * another attempt would have as well? */
+static bool is_hopeless(const struct rpc_transport *transport, uint64_t since_ns)
+{
+    int error = transport->failure;
+    return !transport->connected && transport->attempted_ns > since_ns && net_tls_is_error(error) &&
+           error != -EBADRQC;
+}
+
 /* Drives the channel of the first call, until that call and those after it on this channel are
  * settled or the deadline (0: none) has passed. Withdraws what has no answer then. */
 static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
@@ -411,12 +420,13 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
     struct rpc_transport *transport = rpc_transport_of(calls[0]->channel);
     bool lead = false;
     unsigned i = 0;
+    uint64_t began_ns = deadline_ns ? sys_now_ns() : 0;
     pthread_mutex_lock(&transport->lock);
     while (i < count && calls[i]->channel == transport->channel) {
         int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (is_settled(calls[i])) {
             i++;
-        } else if (timeout_ms == 0) {
+        } else if (timeout_ms == 0 || (deadline_ns && is_hopeless(transport, began_ns))) {
             withdraw(transport, calls[i],
                      !transport->connected && transport->failure ? transport->failure : -ETIMEDOUT);
         } else if (!lead && transport->leading) {

@@ -14,7 +14,8 @@ struct drive {
     struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: it does not lead the channel, or has no socket */
     bool idle;                          /* nothing is in flight on any channel */
     bool polled;                        /* there is a channel to poll */
-    bool more[RPC_DRIVE_MAX]; /* it has something of which poll() knows nothing; any has: */
+    bool more[RPC_DRIVE_MAX]; /* set with TLS only: it has something of which poll() knows nothing;
+                                 any has: */
     bool starved;
     bool elsewhere; /* another thread leads some of them, or has what they wait for */
 };
@@ -22,6 +23,12 @@ struct drive {
 /* With TLS: is there more, or must something be sent that counts as sent? */
 static void drive_secure(struct drive *drive, struct rpc_transport *transport, unsigned i)
 {
+    if (rpc_owes(transport))
+        rpc_send_unsent(transport, true);
+    if (!transport->connected) {
+        drive->polls[i].fd = -1;
+        return;
+    }
     bool sends = (drive->polls[i].events & POLLOUT) || rpc_owes(transport);
     drive->polls[i].events =
         (short)(POLLIN | (sends ? net_tls_send_event(transport->channel->tls) : 0));
@@ -42,12 +49,11 @@ static void drive_prepare(struct drive *drive, struct net_channel *channel, unsi
     drive->elsewhere = drive->elsewhere || (busy && !ours);
     drive->leads[i] = busy && ours;
     drive->polls[i] = (struct pollfd){.fd = -1};
-    drive->more[i] = false;
     if (drive->leads[i]) {
         transport->leading = true;
         if (!transport->connected)
             rpc_lead_once(transport, NULL, RPC_CONNECT_LEAST_MS);
-        else if (transport->unsent || rpc_owes(transport))
+        else if (transport->unsent)
             rpc_send_unsent(transport, true);
         if (transport->connected) {
             drive->polls[i].fd = channel->fd;

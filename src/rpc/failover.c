@@ -515,7 +515,7 @@ bool rpc_is_own(const struct rpc_call *call)
     return false;
 }
 
-void rpc_strand(struct rpc_transport *transport)
+void rpc_strand(struct rpc_transport *transport, int error)
 {
     if (transport->sending || transport->withdrawing)
         return;
@@ -524,7 +524,7 @@ void rpc_strand(struct rpc_transport *transport)
     rpc_queue_again(transport, true);
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
         next = call->next_unsent;
-        rpc_call_fail(transport, call, rpc_is_own(call) ? -ENONET : -ENETDOWN);
+        rpc_call_fail(transport, call, error != -ENONET || rpc_is_own(call) ? error : -ENETDOWN);
     }
     transport->silent_since_ns = 0;
     transport->attempts = 0;

@@ -226,6 +226,7 @@ bool rpc_take_up(struct rpc_call *call);
  * -EBADMSG: the answer is garbage, or the server says that the call was.
  * -EFAULT: memory of the caller is missing.
  * -ENONET: this thread cannot connect from its network namespace.
+ * -ELIBACC: this process cannot use the TLS library (any more).
  */
 void rpc_wait(struct rpc_call *const *calls, unsigned count);
 

@@ -174,6 +174,7 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
     if (transport->sending)
         return;
     struct rpc_batch *batch = &transport->batch;
+    struct net_tls_session *tls = transport->channel->tls; /* constant while a thread sends */
     transport->kept = 0;
     transport->kept_bytes = 0;
     transport->sending = true;
@@ -185,7 +186,6 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
             continue;
         }
         int fd = transport->channel->fd;
-        struct net_tls_session *tls = transport->channel->tls;
         pthread_mutex_unlock(&transport->lock);
         ssize_t sent = send_batch(fd, tls, batch);
         pthread_mutex_lock(&transport->lock);
@@ -208,7 +208,7 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
             wait_for_room(transport);
         }
     }
-    if (rpc_owes(transport))
+    if (__builtin_expect(tls != NULL, false))
         send_owed(transport, lead);
     transport->sending = false;
     if (__builtin_expect(transport->secure != NULL, false))

@@ -223,9 +223,10 @@ bool rpc_abandon(struct rpc_transport *transport);
 int rpc_connection_stays(struct rpc_transport *transport);
 /* Does this thread wait for the call? See rpc_owned. */
 bool rpc_is_own(const struct rpc_call *call);
-/* For the leader, after rpc_abandon(): this thread cannot connect. Its own calls end with -ENONET.
- * Those of other threads, which may be able to, are adrift. */
-void rpc_strand(struct rpc_transport *transport);
+/* For the leader, after rpc_abandon(). -ENONET: this thread cannot connect. Its own calls end so.
+ * Those of other threads, which may be able to, are adrift. Another error: no thread of this
+ * process can, and all calls end with it. */
+void rpc_strand(struct rpc_transport *transport, int error);
 
 /*
  * Sends what is queued, unless another thread does. The lock is free during system calls. Returns
@@ -239,16 +240,17 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead);
 /* As receive() of call.c does it in clear. `full`: something waits to be sent. */
 ssize_t rpc_secure_receive(struct net_tls_session *tls, const struct iovec *vectors, int count,
                            bool full, int timeout_ms);
-/* Are there bytes of the connection that the socket has not taken? */
+/* Are there bytes of the connection that the socket has not taken? Only while it is connected, or
+ * this thread leads or sends, the session cannot go. */
 static inline bool rpc_owes(const struct rpc_transport *transport)
 {
-    const struct net_tls_session *tls = transport->channel->tls;
+    const struct net_tls_session *tls = transport->connected ? transport->channel->tls : NULL;
     return __builtin_expect(tls != NULL, false) && net_tls_owes(tls);
 }
 /* Is there something to receive of which poll() knows nothing? */
 static inline bool rpc_has_more(const struct rpc_transport *transport)
 {
-    const struct net_tls_session *tls = transport->channel->tls;
+    const struct net_tls_session *tls = transport->connected ? transport->channel->tls : NULL;
     return __builtin_expect(tls != NULL, false) && net_tls_has_more(tls);
 }
 

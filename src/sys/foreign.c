@@ -192,6 +192,11 @@ void sys_foreign_aside_start(void)
         atomic_store(&running, false);
 }
 
+bool sys_foreign_aside_runs(void)
+{
+    return atomic_load_explicit(&running, memory_order_relaxed);
+}
+
 /* Takes back a job that did not begin. */
 static void withdraw(struct job *job)
 {

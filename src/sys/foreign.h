@@ -45,6 +45,8 @@ void sys_foreign_fork_child(void);
 
 /* Starts the thread for sys_foreign_aside(), unless there is one. Not in a handler. */
 void sys_foreign_aside_start(void);
+/* Is there one? A child of fork() has none at first. */
+bool sys_foreign_aside_runs(void);
 
 /*
  * For a thread in a handler: has work(argument) done by a thread that is not in one.

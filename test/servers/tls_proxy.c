@@ -90,7 +90,11 @@ static bool answer(struct connection *self, uint32_t xid, enum tls_proxy_answer 
         word(&at, offers ? sizeof(token) - 1 : 0);
         memcpy(at, token, offers ? sizeof(token) - 1 : 0);
         at += offers ? sizeof(token) - 1 : 0;
-        word(&at, 0);
+        word(&at, how == TLS_PROXY_LACKS ? 2 : 0); /* PROG_MISMATCH: from 4 to 4 */
+        if (how == TLS_PROXY_LACKS) {
+            word(&at, 4);
+            word(&at, 4);
+        }
     }
     record_mark(reply, (size_t)(at - reply));
     return send_client(self, reply, (size_t)(at - reply));
@@ -110,6 +114,7 @@ static enum next ask(struct connection *self)
         atomic_fetch_add(&self->proxy->clear, 1);
         return NEXT_END;
     }
+    atomic_store(&self->proxy->version, head.version);
     if (how == TLS_PROXY_CLOSES)
         return NEXT_END;
     if (how == TLS_PROXY_BABBLES)

@@ -17,6 +17,7 @@ enum tls_proxy_answer {
     TLS_PROXY_OFFERS,
     TLS_PROXY_DENIES,  /* as servers that do not know the flavor; then it hands on in clear */
     TLS_PROXY_ACCEPTS, /* the call, and says nothing of TLS; likewise */
+    TLS_PROXY_LACKS,   /* that version of the program; likewise */
     TLS_PROXY_CLOSES,
     TLS_PROXY_BABBLES
 };
@@ -50,6 +51,7 @@ struct tls_proxy {
     bool stopping;
     SSL_CTX *context;
     _Atomic uint32_t answer;       /* enum tls_proxy_answer: as the options at first */
+    _Atomic uint32_t version;      /* of the last call that asked for TLS */
     _Atomic unsigned handshakes;   /* that were complete */
     _Atomic unsigned clear;        /* connections with bytes in clear where TLS was due */
     _Atomic unsigned in_clear;     /* connections that were handed on in clear */

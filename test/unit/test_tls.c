@@ -38,6 +38,21 @@ TLS_TEST(a_server_need_not_select_a_protocol)
     assert_fault(&settings, &options, NET_TLS_GOOD);
 }
 
+/* It is asked in the version that the connection is for. One that lacks it says nothing of TLS. */
+TLS_TEST(the_question_is_of_the_version_that_is_used)
+{
+    struct net_tls_settings settings = tls_settings();
+    struct tls_proxy_options options = tls_options();
+    settings.nfs_version = 4;
+    tls_start(&settings, &options);
+    assert_int_equal(tls_call(), 0);
+    assert_int_equal(tls_proxy->version, 4);
+    tls_stop();
+    options.answer = TLS_PROXY_LACKS;
+    settings.require = false;
+    assert_fault(&settings, &options, NET_TLS_NO_RPC);
+}
+
 TLS_TEST(names_are_those_of_the_nfstab)
 {
     struct net_tls_settings settings = tls_settings();
@@ -63,6 +78,12 @@ TLS_TEST(names_are_those_of_the_nfstab)
     settings.name = "a.example.com";
     assert_fault(&settings, &options, NET_TLS_GOOD);
     settings.name = "nas.example"; /* no partial wildcards */
+    assert_fault(&settings, &options, NET_TLS_OTHER_NAME);
+    settings.name = ".example.com"; /* nor any name below */
+    assert_fault(&settings, &options, NET_TLS_OTHER_NAME);
+    options.certificate = tls_file(CLIENT);
+    options.key = tls_key_of(CLIENT);
+    settings.name = "client"; /* the CN is no name */
     assert_fault(&settings, &options, NET_TLS_OTHER_NAME);
 }
 
@@ -173,7 +194,7 @@ TLS_TEST(without_a_certificate_the_calls_say_so)
     settings.key = tls_key_of(CLIENT);
     tls_start(&settings, &options);
     assert_int_equal(tls_call(), 0);
-    assert_int_equal(tls_proxy->certificates, 1);
+    assert_true(tls_proxy->certificates >= 1);
     tls_stop();
 }
 

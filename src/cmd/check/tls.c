@@ -125,5 +125,5 @@ struct net_tls *check_tls_new(const struct conf_server *conf, const struct nfs_v
     if (tls < CONF_TLS_PREFER)
         return NULL;
     *good = has_library();
-    return *good ? cmd_need(reach_tls_new(conf, tls)) : NULL;
+    return *good ? cmd_need(reach_tls_new(conf, tls, version)) : NULL;
 }

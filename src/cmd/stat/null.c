@@ -105,8 +105,18 @@ static void put_us(struct cmd_table *table, double us)
         cmd_table_text(table, "-", 1);
 }
 
-static const char *mostly(double null_us, double read_us, double write_us)
+/* With TLS: this command does not know how to protect its call. */
+static bool is_secret(const struct directnfs_path_stats *path,
+                      const struct directnfs_server_stats *server)
 {
+    return path->peer_ends_ns != 0 ||
+           memmem(server->security, sizeof(server->security), "tls", 3) != NULL;
+}
+
+static const char *mostly(double null_us, double read_us, double write_us, bool secret)
+{
+    if (secret)
+        return "NULL is not asked: TLS";
     double call_us = read_us > write_us ? read_us : write_us;
     return null_us <= 0            ? "NULL has no answer"
            : call_us <= 0          ? ""
@@ -121,7 +131,8 @@ static const char *mostly(double null_us, double read_us, double write_us)
     COLUMN("NULL_US", CMD_NUMBER, put_us(table, null_us))                                 \
     COLUMN("READ_US", CMD_NUMBER, put_us(table, read_us))                                 \
     COLUMN("WRITE_US", CMD_NUMBER, put_us(table, write_us))                               \
-    COLUMN("MOSTLY", CMD_TEXT, cmd_table_text(table, mostly(null_us, read_us, write_us), 32))
+    COLUMN("MOSTLY", CMD_TEXT,                                                            \
+           cmd_table_text(table, mostly(null_us, read_us, write_us, secret), 32))
 
 void stat_null_print(const struct stat_set *set, size_t width, FILE *out)
 {
@@ -136,7 +147,8 @@ void stat_null_print(const struct stat_set *set, size_t width, FILE *out)
         const struct directnfs_server_stats *server = server_of(set, path);
         if (server == NULL || sys_now_ns() - began_ns > ASKING_NS)
             continue; /* no running process uses it, or the time is over */
-        double null_us = (double)ask(path, server) / 1000;
+        bool secret = is_secret(path, server);
+        double null_us = secret ? 0 : (double)ask(path, server) / 1000;
         double read_us = mount_us(set, path->name, DIRECTNFS_READ);
         double write_us = mount_us(set, path->name, DIRECTNFS_WRITE);
         COLUMNS(CMD_AS_CELL)

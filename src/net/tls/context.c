@@ -30,6 +30,7 @@ struct net_tls *net_tls_new(const struct net_tls_settings *settings)
     bool good = true;
     own->direct = settings->direct;
     own->require = settings->require;
+    own->nfs_version = settings->nfs_version;
     for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
         *to[i] = copy(*from[i]);
         good = good && (*to[i] || !*from[i]);
@@ -76,6 +77,11 @@ void net_tls_after_fork(struct net_tls *tls)
 bool net_tls_asks(const struct net_tls *tls)
 {
     return !tls->settings.direct;
+}
+
+uint32_t net_tls_nfs_version(const struct net_tls *tls)
+{
+    return tls->settings.nfs_version != 0 ? tls->settings.nfs_version : 3;
 }
 
 enum net_tls_fault net_tls_fault(const struct net_tls *tls)
@@ -177,7 +183,7 @@ static int read_file(const char *name, struct contents *contents, struct tls_fil
 static void contents_free(struct contents contents[TLS_FILES])
 {
     for (int i = 0; i < TLS_FILES; i++) {
-        if (i == TLS_KEY && contents[i].bytes)
+        if (i >= TLS_CERT && contents[i].bytes) /* the key may be in the file of the certificate */
             explicit_bzero(contents[i].bytes, (size_t)contents[i].length);
         sys_free(contents[i].bytes);
     }
@@ -185,12 +191,28 @@ static void contents_free(struct contents contents[TLS_FILES])
 
 /* ---- what the library makes of them; within the gate ---- */
 
+/* What has a passphrase is of no use: nobody is there to be asked. */
+static int no_passphrase(char *buffer, int size, int writing, void *context)
+{
+    (void)buffer, (void)size, (void)writing, (void)context;
+    return -1;
+}
+
 static X509 *next_certificate(const struct tls_library *library, BIO *bio)
 {
     X509 *made = library->X509_new_ex(library->context, NULL);
-    if (made && library->PEM_read_bio_X509(bio, &made, NULL, NULL))
+    if (made && library->PEM_read_bio_X509(bio, &made, no_passphrase, NULL))
         return made;
     library->X509_free(made);
+    return NULL;
+}
+
+static X509_CRL *next_list(const struct tls_library *library, BIO *bio)
+{
+    X509_CRL *made = library->X509_CRL_new_ex(library->context, NULL);
+    if (made && library->PEM_read_bio_X509_CRL(bio, &made, no_passphrase, NULL))
+        return made;
+    library->X509_CRL_free(made);
     return NULL;
 }
 
@@ -201,7 +223,7 @@ static int add_lists(const struct tls_library *library, X509_STORE *store,
     BIO *bio = library->BIO_new_mem_buf(contents->bytes, contents->length);
     X509_CRL *list;
     int count = 0;
-    while (bio && (list = library->PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL))) {
+    while (bio && (list = next_list(library, bio))) {
         count += library->X509_STORE_add_crl(store, list);
         library->X509_CRL_free(list);
     }
@@ -238,13 +260,6 @@ static enum net_tls_fault set_store(const struct tls_library *library, SSL_CTX *
     if (contents[TLS_CRL].bytes && add_lists(library, store, &contents[TLS_CRL]) == 0)
         return NET_TLS_BAD_CRL;
     return NET_TLS_GOOD;
-}
-
-/* A key with a passphrase is of no use: nobody is there to be asked. */
-static int no_passphrase(char *buffer, int size, int writing, void *context)
-{
-    (void)buffer, (void)size, (void)writing, (void)context;
-    return -1;
 }
 
 static bool set_key(const struct tls_library *library, SSL_CTX *context,
@@ -305,6 +320,12 @@ static void set_protocol(const struct tls_library *library, SSL_CTX *context)
     library->SSL_CTX_set_verify(context, SSL_VERIFY_PEER, tls_verify);
 }
 
+/* Why there is nothing new: the program called OPENSSL_cleanup(), or there is no memory. */
+static enum net_tls_fault failure(const struct tls_library *library)
+{
+    return library->OPENSSL_init_crypto(0, NULL) == 1 ? NET_TLS_NO_MEMORY : NET_TLS_LOST;
+}
+
 static enum net_tls_fault material_make(const struct tls_library *library,
                                         struct tls_material *material,
                                         const struct contents contents[TLS_FILES])
@@ -312,7 +333,7 @@ static enum net_tls_fault material_make(const struct tls_library *library,
     material->context =
         library->SSL_CTX_new_ex(library->context, NULL, library->TLS_client_method());
     if (!material->context)
-        return NET_TLS_LOST;
+        return failure(library);
     set_protocol(library, material->context);
     enum net_tls_fault fault = set_store(library, material->context, contents);
     return fault != NET_TLS_GOOD ? fault : set_certificate(library, material, contents);
@@ -328,7 +349,7 @@ static enum net_tls_fault renew(struct net_tls *tls, const struct tls_library *l
     struct contents contents[TLS_FILES] = {{NULL, 0}};
     const char *names[TLS_FILES];
     struct tls_guest guest;
-    enum net_tls_fault fault = made ? NET_TLS_GOOD : NET_TLS_BUSY;
+    enum net_tls_fault fault = made ? NET_TLS_GOOD : NET_TLS_NO_MEMORY;
     files_of(tls, names);
     for (int i = 0; i < TLS_FILES && fault == NET_TLS_GOOD; i++) {
         if (names[i] && read_file(names[i], &contents[i], &made->files[i]) != 0)
@@ -366,7 +387,7 @@ SSL *tls_context_ssl(struct net_tls *tls, enum net_tls_fault *fault, int64_t *ow
     } else if (*fault == NET_TLS_GOOD) {
         ssl = library->SSL_new(tls->material->context);
         *own_ends = tls->material->own_ends;
-        *fault = ssl ? NET_TLS_GOOD : NET_TLS_LOST;
+        *fault = ssl ? NET_TLS_GOOD : failure(library);
         tls_leave(library, &guest);
     }
     pthread_mutex_unlock(&tls->lock);

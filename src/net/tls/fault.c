@@ -18,9 +18,14 @@ struct fault {
 static const struct fault faults[NET_TLS_FAULTS] = {
     [NET_TLS_GOOD] = {0, "all is well", ""},
     [NET_TLS_NO_LIBRARY] = {-ELIBACC, "TLS: libssl.so.3 cannot be loaded",
-                            "Install OpenSSL 3 (Debian: libssl3, RPM: openssl-libs)"},
+                            "It takes OpenSSL 3 (Debian: libssl3, RPM: openssl-libs), and a "
+                            "program that exports no other one"},
     [NET_TLS_LOST] = {-ELIBACC, "TLS: OpenSSL cannot be used in this process any more",
                       "The program was forked amidst OpenSSL, or has shut it down. Start it again"},
+    [NET_TLS_NO_THREAD] = {-ELIBACC, "TLS: a child of fork() cannot begin a session in a handler",
+                           "The child must use a file outside of its handlers first"},
+    [NET_TLS_NO_MEMORY] = {-ENOMEM, "TLS: OpenSSL has no memory for a session",
+                           "Look at the limits of the program; it is tried again"},
     [NET_TLS_BUSY] = {-EAGAIN, "TLS: a handler of the program waits for memory",
                       "Nothing; it is tried again"},
     [NET_TLS_BAD_CA] = {-ENOKEY, "TLS: the file of `tls_ca` cannot be used",
@@ -50,7 +55,8 @@ static const struct fault faults[NET_TLS_FAULTS] = {
                                 "Is the port that of NFS?"},
     [NET_TLS_UNKNOWN_CA] = {-EKEYREVOKED,
                             "TLS: the authority of the server's certificate is not known",
-                            "Name the file with it by `tls_ca`, or add it to those of the system"},
+                            "Name the file with it by `tls_ca`, or add it to those of the system: "
+                            "the one at the root, which signed itself"},
     [NET_TLS_OTHER_NAME] = {-EKEYREVOKED, "TLS: the server's certificate is for another name",
                             "Name what the certificate has by `tls_name`, or correct it: a DNS "
                             "name, or an IP address, as the nfstab writes it"},
@@ -152,6 +158,8 @@ enum net_tls_fault tls_fault_of(const struct tls_library *library, bool handshak
     int reason = ERR_GET_REASON(error);
     if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET)
         return alert_fault(reason - SSL_AD_REASON_OFFSET);
+    if (reason == ERR_R_MALLOC_FAILURE)
+        return NET_TLS_NO_MEMORY;
     if (handshaken)
         return NET_TLS_GARBAGE;
     return reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_NO_PROTOCOLS_AVAILABLE

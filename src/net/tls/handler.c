@@ -176,25 +176,24 @@ static void move_aside(struct net_tls_session *session, int timeout_ms)
 
 /* ---- for handlers ---- */
 
-/* Room for so many more bytes in `late`. Under hand->lock. */
-static bool make_room(struct tls_hand *hand, size_t more)
+/* Makes room for more bytes in `late`. For how many, at most `more`. Under hand->lock. */
+static size_t make_room(struct tls_hand *hand, size_t more)
 {
     if (hand->late_start > 0) {
         hand->late_end -= hand->late_start;
         memmove(hand->late, hand->late + hand->late_start, hand->late_end);
         hand->late_start = 0;
     }
-    if (hand->late_end + more <= hand->late_size)
-        return true;
     size_t size = hand->late_size > 0 ? hand->late_size : FIRST;
-    while (size < hand->late_end + more)
+    while (size < hand->late_end + more && size < TLS_LATE_MAX)
         size *= 2;
-    uint8_t *late = size <= TLS_LATE_MAX ? sys_realloc(hand->late, size) : NULL;
-    if (!late)
-        return false;
-    hand->late = late;
-    hand->late_size = size;
-    return true;
+    uint8_t *late = size > hand->late_size ? sys_realloc(hand->late, size) : NULL;
+    if (late) {
+        hand->late = late;
+        hand->late_size = size;
+    }
+    size_t room = hand->late_size - hand->late_end;
+    return more < room ? more : room;
 }
 
 ssize_t tls_hand_send(struct net_tls_session *session, const struct iovec *vectors, int count)
@@ -207,12 +206,15 @@ ssize_t tls_hand_send(struct net_tls_session *session, const struct iovec *vecto
     size_t total = 0;
     for (int i = 0; i < count; i++)
         total += vectors[i].iov_len;
+    if (!sys_foreign_aside_runs())
+        return -ECONNRESET;
     pthread_mutex_lock(&hand->lock);
     ssize_t sent = -EAGAIN;
+    size_t room = total > 0 ? make_room(hand, total) : 0;
     if (total == 0) {
         sent = 0;
-    } else if (make_room(hand, total)) {
-        size_t copied = tls_copy(&from, hand->late + hand->late_end, total, false);
+    } else if (room > 0) {
+        size_t copied = tls_copy(&from, hand->late + hand->late_end, room, false);
         hand->late_end += copied;
         sent = copied > 0 ? (ssize_t)copied : -EFAULT;
     }
@@ -244,6 +246,8 @@ ssize_t tls_hand_receive(struct net_tls_session *session, const struct iovec *ve
     ssize_t got = receive_now(hand, vectors, count);
     if (got != -EAGAIN)
         return got;
+    if (!sys_foreign_aside_runs())
+        return -ECONNRESET;
     if (wait && !net_tls_has_more(session)) {
         struct pollfd poll = {.fd = session->fd, .events = POLLIN};
         sys_poll(&poll, 1, WAIT_MS);

@@ -187,8 +187,13 @@ static void begin(void *argument)
         fault = tls_probe(session->fd, session->peer, beginning->deadline_ns);
     if (fault == NET_TLS_REFUSED && is_nfs(session->peer) && atomic_load(&tls->was_protected))
         fault = NET_TLS_CLEAR_AGAIN;
-    if (fault == NET_TLS_GOOD)
+    bool shakes = fault == NET_TLS_GOOD;
+    if (shakes)
         fault = shake_hands(session, beginning->deadline_ns);
+    /* Closing would reset the connection, and the peer might never see why: our alert. */
+    const struct linger in_order = {.l_onoff = 0};
+    if (shakes && fault != NET_TLS_GOOD)
+        sys_setsockopt(session->fd, SOL_SOCKET, SO_LINGER, &in_order, sizeof(in_order));
     session->peer = NULL;
     beginning->fault = fault;
     beginning_put(beginning);
@@ -197,10 +202,17 @@ static void begin(void *argument)
 /* In a handler: another thread does it. */
 static enum net_tls_fault begin_aside(struct beginning *beginning, int timeout_ms)
 {
+    if (!sys_foreign_aside_runs()) {
+        beginning_put(beginning);
+        return NET_TLS_NO_THREAD;
+    }
     beginning->peer.look = NULL; /* it is of this thread */
+    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     int result = sys_foreign_aside(begin, beginning, timeout_ms);
     if (result == -EAGAIN)
         beginning_put(beginning);
+    else if (result != 0) /* the other thread has the descriptor; the connection ends now */
+        sys_connect(beginning->session->fd, &nobody, sizeof(nobody));
     return result == 0 ? beginning->fault : NET_TLS_BUSY;
 }
 
@@ -247,7 +259,8 @@ int net_tls_begin(struct net_tls *tls, int fd, struct net_tls_peer *peer,
     session->facts.refused = fault == NET_TLS_REFUSED || fault == NET_TLS_CLEAR_AGAIN;
     if (peer->facts)
         *peer->facts = session->facts;
-    atomic_store(&tls->fault, fault);
+    if (is_nfs(peer))
+        atomic_store(&tls->fault, fault);
     if (fault == NET_TLS_GOOD) {
         if (is_nfs(peer))
             atomic_store(&tls->was_protected, true);

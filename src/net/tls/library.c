@@ -1,6 +1,7 @@
 /* Loading OpenSSL, and leaving the thread as it was. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,8 +47,10 @@ static const char *find(void *handle, const struct symbol *symbols, size_t count
 
 /*
  * The library's own beginning: by default it would register OPENSSL_cleanup() with atexit(), which
- * would run before this library sends and commits what is left at exit. If the program has begun
- * already, this changes nothing. The configuration of the system is left to whoever needs it first.
+ * would run before this library sends and commits what is left at exit. This holds for the whole
+ * process and cannot be taken back: a program that begins later has no cleanup at its exit either,
+ * which only frees memory. If the program has begun already, this changes nothing. The
+ * configuration of the system is left to whoever needs it first.
  */
 static bool begin(struct tls_library *library)
 {
@@ -58,13 +61,69 @@ static bool begin(struct tls_library *library)
     return library->method;
 }
 
+/* Within the gate. The table itself is needed to leave it. */
 static void discard(struct tls_library *library)
 {
     if (library->method)
         library->BIO_meth_free(library->method);
     if (library->context)
         library->OSSL_LIB_CTX_free(library->context);
-    sys_free(library);
+}
+
+/* Does an object define what is there without a version? Then what asks for one gets it as well. An
+ * entry for calls of a function of another object is no definition. */
+static bool has_no_version(void *function)
+{
+    struct link_map *map = NULL;
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+    if (!dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
+        symbol->st_shndx == SHN_UNDEF ||
+        !dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+        return false;
+    const ElfW(Dyn) *entry = map->l_ld;
+    while (entry->d_tag != DT_NULL && entry->d_tag != DT_VERDEF)
+        entry++;
+    return entry->d_tag == DT_NULL;
+}
+
+/*
+ * A program may export functions of an OpenSSL that is linked into it. Then those of libssl.so.3 do
+ * not call libcrypto.so.3, but the program's, with other structures. NULL: there is none. Else the
+ * name of one.
+ */
+static const char *find_other(const struct tls_library *library, const struct symbol *symbols,
+                              size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *own, *other = dlsym(RTLD_DEFAULT, symbols[i].name);
+        memcpy(&own, (const char *)library + symbols[i].at, sizeof(own));
+        if (other && other != own && has_no_version(other))
+            return symbols[i].name;
+    }
+    return NULL;
+}
+
+/* Fills the table. NULL: all is well. Else why the library is of no use. */
+static const char *fill(struct tls_library *library, void *ssl, void *crypto)
+{
+    enum { SSL_COUNT = sizeof(of_ssl) / sizeof(of_ssl[0]) };
+    enum { CRYPTO_COUNT = sizeof(of_crypto) / sizeof(of_crypto[0]) };
+    static __thread char text[112];
+    const char *name = find(ssl, of_ssl, SSL_COUNT, library);
+    if (!name)
+        name = find(crypto, of_crypto, CRYPTO_COUNT, library);
+    if (name) {
+        snprintf(text, sizeof(text), "%s lacks the function %s", ssl_name, name);
+        return text;
+    }
+    name = find_other(library, of_ssl, SSL_COUNT);
+    if (!name)
+        name = find_other(library, of_crypto, CRYPTO_COUNT);
+    if (name)
+        snprintf(text, sizeof(text), "the program exports the function %s of another OpenSSL",
+                 name);
+    return name ? text : NULL;
 }
 
 /* Two threads may load at once: the handles are the same, and one table goes. */
@@ -84,25 +143,23 @@ int net_tls_load(const char **why)
         *why = *why ? *why : "there is no memory";
         return -ELIBACC;
     }
-    const char *missing = find(ssl, of_ssl, sizeof(of_ssl) / sizeof(of_ssl[0]), library);
-    if (!missing)
-        missing = find(crypto, of_crypto, sizeof(of_crypto) / sizeof(of_crypto[0]), library);
-    if (missing) {
-        static __thread char text[96];
-        snprintf(text, sizeof(text), "%s lacks the function %s", ssl_name, missing);
-        *why = text;
+    *why = fill(library, ssl, crypto);
+    if (*why) {
         sys_free(library);
         return -ELIBACC;
     }
     sys_foreign_aside_start();
     struct tls_library *none = NULL;
-    bool good = tls_enter(library, &guest);
-    if (good) {
+    bool good = false, used = false;
+    if (tls_enter(library, &guest)) {
         good = begin(library);
-        if (!good || !atomic_compare_exchange_strong(&loaded, &none, library))
+        used = good && atomic_compare_exchange_strong(&loaded, &none, library);
+        if (!used)
             discard(library);
-        tls_leave(good ? tls_library() : library, &guest);
+        tls_leave(library, &guest);
     }
+    if (!used)
+        sys_free(library);
     if (!good)
         *why = "it cannot be used in this process";
     return good ? 0 : -ELIBACC;
@@ -174,7 +231,10 @@ bool tls_enter(const struct tls_library *library, struct tls_guest *guest)
     guest->error = errno;
     if (!sys_foreign_enter(SYS_FOREIGN_TLS))
         return false;
-    guest->errors = library->ERR_peek_error() != 0 ? take_errors(library) : NULL;
+    bool any = library->ERR_peek_error() != 0;
+    guest->errors = any ? take_errors(library) : NULL;
+    if (any && !guest->errors) /* no memory: a stale error would be taken for one of the session */
+        library->ERR_clear_error();
     if (!guest->errors)
         library->ERR_set_mark();
     return true;

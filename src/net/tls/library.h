@@ -41,6 +41,7 @@
     X(SSL_get_ex_data_X509_STORE_CTX_idx) \
     X(SSL_get_shutdown)                   \
     X(SSL_get_version)                    \
+    X(SSL_key_update)                     \
     X(SSL_new)                            \
     X(SSL_pending)                        \
     X(SSL_read)                           \
@@ -86,6 +87,7 @@
     X(PEM_read_bio_X509)               \
     X(PEM_read_bio_X509_CRL)           \
     X(X509_CRL_free)                   \
+    X(X509_CRL_new_ex)                 \
     X(X509_NAME_oneline)               \
     X(X509_STORE_CTX_get_current_cert) \
     X(X509_STORE_CTX_get_error)        \

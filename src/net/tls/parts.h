@@ -13,7 +13,9 @@ enum {
     TLS_RECORD_MORE = 512, /* what a record has beside them, at most */
     TLS_IN = 65536,        /* what is received at once */
     TLS_OUT = 4 * (TLS_RECORD + TLS_RECORD_MORE),
-    TLS_LATE_MAX = 2 << 20 /* what a handler may leave to be encrypted */
+    TLS_LATE_MAX = 2 << 20, /* what a handler may leave to be encrypted */
+    /* Half of what one key of AES-GCM may encrypt: RFC 8446, 5.5. */
+    TLS_RECORDS_MAX = 1 << 23
 };
 
 /* A file as it was when it was read; `size` -1: there is none. */
@@ -55,9 +57,11 @@ struct net_tls_session {
     pthread_mutex_t lock;
     SSL *ssl;
     size_t in_start, in_end, out_start, out_end;
-    bool filling;      /* the reader receives into `in`, behind in_end, without the lock */
-    bool closed;       /* the peer ended the session, or the connection, in order */
-    int receive_error; /* -errno: nothing more can be received */
+    uint32_t records;    /* that were encrypted by one key */
+    bool filling;        /* the reader receives into `in`, behind in_end, without the lock */
+    _Atomic bool broken; /* the library failed while it was sending */
+    bool closed;         /* the peer ended the session, or the connection, in order */
+    int receive_error;   /* -errno: nothing more can be received */
     _Atomic int send_error;
     _Atomic bool owes;      /* there is something in `out` */
     _Atomic bool more;      /* there is something to decrypt, or an end that was not told yet */

@@ -14,6 +14,7 @@ enum {
     AUTH_TLS = 7,
     ACCEPTED = 0,
     DENIED = 1,
+    SUCCESS = 0,
     LAST_FRAGMENT_BIT = 31,
     MARK = 4,
     LOOK_EVERY_MS = 200
@@ -48,11 +49,14 @@ int net_tls_probe_reply(const uint8_t *bytes, size_t have, uint32_t xid, size_t 
     if (word(bytes + MARK + 8) != ACCEPTED || *length < BODY)
         return -EBADMSG;
     uint32_t body = word(bytes + VERIFIER + 4);
+    size_t status = BODY + (((size_t)body + 3) & ~(size_t)3);
     if (body > *length - BODY)
         return -EBADMSG;
     bool offers = word(bytes + VERIFIER) == AUTH_NONE && body == TOKEN &&
                   memcmp(bytes + BODY, starttls, TOKEN) == 0;
-    return offers ? 1 : -ENOPROTOOPT;
+    /* A server that lacks the program or its version has said nothing of TLS. */
+    bool done = status + 4 <= *length && word(bytes + status) == SUCCESS;
+    return offers ? 1 : done ? -ENOPROTOOPT : -EBADMSG;
 }
 
 static size_t build_call(uint8_t *call, uint32_t xid, const struct net_tls_peer *peer)

@@ -254,6 +254,21 @@ static bool is_there(uint8_t *at, size_t length)
            sys_critical_guarded(touch_all, &touching) == 0;
 }
 
+/* Memory that is about to be used is made present: it may be a file, and then it takes the time of
+ * a disk. Without a lock, and not inside the gate: fork() waits for those inside. */
+static void prepare(const struct iovec *vectors, int count, size_t most)
+{
+    for (int i = 0; i < count && most > 0; i++) {
+        struct touching touching = {vectors[i].iov_base, vectors[i].iov_len};
+        touching.length = touching.length < most ? touching.length : most;
+        most -= touching.length;
+        if (sys_critical_catches())
+            sys_critical_guarded(touch_all, &touching);
+        else
+            touch_all(&touching);
+    }
+}
+
 /* ---- sending ---- */
 
 static void note_send_error(struct net_tls_session *session, int error)
@@ -296,7 +311,10 @@ static int send_failure(struct net_tls_session *session, const struct tls_librar
     atomic_store(&session->stalled, want == SSL_READING);
     if (want != SSL_NOTHING)
         return -EAGAIN;
-    note_send_error(session, -EPIPE); /* the reader finds out why */
+    note_send_error(session, -EPIPE);
+    session->broken = true;
+    /* The reader, which may sleep, takes what came before, and then gives the connection up. */
+    sys_shutdown(session->fd, SHUT_RD);
     return -EPIPE;
 }
 
@@ -308,12 +326,31 @@ bool tls_session_has_room(const struct net_tls_session *session)
 int tls_session_encrypt(struct net_tls_session *session, size_t length)
 {
     const struct tls_library *library = tls_library();
+    if (++session->records >= TLS_RECORDS_MAX &&
+        library->SSL_key_update(session->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+        session->records = 0;
     int written = library->SSL_write(session->ssl, session->bounce, (int)length);
-    return written > 0 ? written : send_failure(session, library);
+    return written == (int)length ? written : send_failure(session, library);
+}
+
+/* Passes the gate for what is in `bounce`; without any, for what a handler left. */
+static int encrypt_inside(struct net_tls_session *session, size_t length)
+{
+    const struct tls_library *library = tls_library();
+    struct tls_guest guest;
+    if (!tls_enter(library, &guest))
+        return -ECONNRESET;
+    atomic_store(&session->stalled, false);
+    int result = length > 0                  ? tls_session_encrypt(session, length)
+                 : tls_hand_encrypt(session) ? 0
+                                             : -EAGAIN;
+    tls_leave(library, &guest);
+    return result;
 }
 
 /* Encrypts what is at the cursor, while there is room. How many bytes; -EFAULT: memory is missing,
- * and nothing was done; -EAGAIN: nothing now. Within the gate. */
+ * and nothing was done; -EAGAIN: nothing now. The program's memory is copied outside of the gate:
+ * it may be a file that must be read first, and fork() would wait for that. */
 static ssize_t encrypt_all(struct net_tls_session *session, struct tls_cursor *from)
 {
     size_t total = 0;
@@ -321,7 +358,7 @@ static ssize_t encrypt_all(struct net_tls_session *session, struct tls_cursor *f
     while (from->count > 0 && tls_session_has_room(session) && written >= 0) {
         struct tls_cursor before = *from;
         size_t length = tls_copy(from, session->bounce, TLS_RECORD, false);
-        written = length > 0 ? tls_session_encrypt(session, length) : -EFAULT;
+        written = length > 0 ? encrypt_inside(session, length) : -EFAULT;
         if (written < 0)
             *from = before;
         else
@@ -333,8 +370,7 @@ static ssize_t encrypt_all(struct net_tls_session *session, struct tls_cursor *f
 /* Encrypts and sends what fits, once. 0: the cursor is at the end, or the socket is full. */
 static ssize_t send_some(struct net_tls_session *session, struct tls_cursor *from)
 {
-    const struct tls_library *library = tls_library();
-    struct tls_guest guest;
+    const struct tls_hand *hand = atomic_load_explicit(&session->hand, memory_order_acquire);
     int error = session->send_error;
     if (error != 0)
         return error;
@@ -343,11 +379,9 @@ static ssize_t send_some(struct net_tls_session *session, struct tls_cursor *fro
         return -EAGAIN;
     if (session->send_error != 0)
         return session->send_error;
-    if (!tls_enter(library, &guest))
-        return -ECONNRESET;
-    atomic_store(&session->stalled, false);
-    ssize_t sent = tls_hand_encrypt(session) ? encrypt_all(session, from) : -EAGAIN;
-    tls_leave(library, &guest);
+    ssize_t sent = hand && tls_hand_owes(hand) ? encrypt_inside(session, 0) : 0;
+    if (sent == 0)
+        sent = encrypt_all(session, from);
     tls_session_flush(session);
     return sent;
 }
@@ -406,7 +440,8 @@ ssize_t tls_session_fill(struct net_tls_session *session, bool wait)
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
     if (vector.iov_len == 0)
         return -EAGAIN;
-    return sys_recvmsg(session->fd, &message, wait ? 0 : MSG_DONTWAIT);
+    ssize_t got = sys_recvmsg(session->fd, &message, wait ? 0 : MSG_DONTWAIT);
+    return got == 0 && session->broken ? -ECONNRESET : got;
 }
 
 /* A call of the library failed while it was receiving. -EAGAIN: more bytes are needed. */
@@ -450,7 +485,7 @@ ssize_t tls_session_decrypt(struct net_tls_session *session, const struct iovec 
     }
     /* What ended it, and what is left, is told next time: nobody may wait for the socket then. */
     bool more = full ? session->in_start < session->in_end || library->SSL_pending(session->ssl) > 0
-                     : failure != -EAGAIN;
+                     : failure != -EAGAIN || session->in_start < session->in_end;
     atomic_store_explicit(&session->more, more, memory_order_relaxed);
     return total > 0 ? (ssize_t)total : failure;
 }
@@ -482,6 +517,8 @@ ssize_t net_tls_receive(struct net_tls_session *session, const struct iovec *vec
 {
     if (sys_critical_in_handler())
         return tls_hand_receive(session, vectors, count, wait);
+    if (net_tls_has_more(session))
+        prepare(vectors, count, TLS_IN + TLS_RECORD);
     pthread_mutex_lock(&session->lock);
     ssize_t got = receive_left(session, vectors, count);
     if (got == -EAGAIN) {
@@ -489,6 +526,8 @@ ssize_t net_tls_receive(struct net_tls_session *session, const struct iovec *vec
         session->filling = true;
         pthread_mutex_unlock(&session->lock);
         ssize_t filled = tls_session_fill(session, wait);
+        if (filled > 0)
+            prepare(vectors, count, session->in_end + (size_t)filled);
         pthread_mutex_lock(&session->lock);
         session->filling = false;
         if (filled > 0) {

@@ -23,6 +23,8 @@ enum net_tls_fault {
     NET_TLS_GOOD,
     NET_TLS_NO_LIBRARY,
     NET_TLS_LOST,
+    NET_TLS_NO_THREAD,
+    NET_TLS_NO_MEMORY,
     NET_TLS_BUSY,
     NET_TLS_BAD_CA,
     NET_TLS_BAD_CRL,
@@ -58,7 +60,7 @@ const char *net_tls_text(enum net_tls_fault fault);
 const char *net_tls_remedy(enum net_tls_fault fault);
 /*
  * The -errno of it; those of one kind have the same:
- * -ELIBACC: the TLS library.
+ * -ELIBACC: the TLS library. No connection can be protected in this process, or this handler.
  * -ENOKEY: our own files.
  * -ENOPROTOOPT: the server does not offer TLS.
  * -EPFNOSUPPORT: it speaks no TLS that we do.
@@ -74,14 +76,15 @@ bool net_tls_is_error(int error);
 
 /* How to protect a server. Texts are copied; NULL: not given. */
 struct net_tls_settings {
-    bool direct;        /* TLS from the first byte, without asking (STARTTLS) */
-    bool require;       /* false: in clear if the server does not offer it */
-    const char *ca;     /* files in PEM: the authorities; NULL: the system's */
-    const char *crl;    /* revocations; NULL: none are looked for */
-    const char *cert;   /* our certificate, and what it was made by */
-    const char *key;    /* its key; NULL: it is in the file of the certificate */
-    const char *name;   /* in the server's certificate, instead of the following */
-    const char *server; /* the server's name in the nfstab */
+    bool direct;          /* TLS from the first byte, without asking (STARTTLS) */
+    bool require;         /* false: in clear if the server does not offer it */
+    const char *ca;       /* files in PEM: the authorities; NULL: the system's */
+    const char *crl;      /* revocations; NULL: none are looked for */
+    const char *cert;     /* our certificate, and what it was made by */
+    const char *key;      /* its key; NULL: it is in the file of the certificate */
+    const char *name;     /* in the server's certificate, instead of the following */
+    const char *server;   /* the server's name in the nfstab */
+    uint32_t nfs_version; /* of the call of NFS that asks the server; 0: 3 */
 };
 
 struct net_tls;
@@ -102,6 +105,8 @@ const char *net_tls_version(void);
 
 /* Is the server asked first (STARTTLS)? */
 bool net_tls_asks(const struct net_tls *tls);
+/* By a call of NFS in which version? */
+uint32_t net_tls_nfs_version(const struct net_tls *tls);
 /* The last fault of a connection of this process to the server; GOOD after a success. */
 enum net_tls_fault net_tls_fault(const struct net_tls *tls);
 

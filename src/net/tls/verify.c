@@ -36,8 +36,10 @@ static bool has_name(const struct tls_library *library, X509 *certificate, const
         return false;
     if (take_address(name, address))
         return library->X509_check_ip_asc(certificate, address, 0) == 1;
-    return library->X509_check_host(certificate, name, strlen(name),
-                                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) == 1;
+    /* A dot first would stand for any name below; the subject's CN is no name (RFC 9289, 5.2.1). */
+    enum { STRICT = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT };
+    return name[0] != '.' &&
+           library->X509_check_host(certificate, name, strlen(name), STRICT, NULL) == 1;
 }
 
 /* Any of these will do: the nfstab has them, and nobody else. */
