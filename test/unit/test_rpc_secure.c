@@ -291,6 +291,47 @@ SECURE_TEST(a_call_for_which_nobody_waits_ends_with_soft_timeout)
     assert_int_equal(atomic_load(&call_ended), -ENETDOWN);
 }
 
+/* ---- the end ---- */
+
+SECURE_TEST(contexts_are_ended)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        query_auth = secure_auth(1000 + i, services[i]);
+        exchange(4, 1);
+    }
+    rpc_contexts_end(client);
+    assert_int_equal(secure.destroyed, 3);
+    check_seen();
+}
+
+/* More users without a ticket than there are places do not keep out one that has one. */
+SECURE_TEST(places_of_users_that_get_no_context)
+{
+    enum { STALLED = 2 * RPC_PLACES };
+    struct query queries[STALLED];
+    struct rpc_call *calls[STALLED];
+    memset(queries, 0, sizeof(queries));
+    secure.no_kdc = true;
+    for (uint32_t i = 0; i < STALLED; i++) {
+        query_auth = secure_auth(1000 + i, services[i % 3]);
+        query_begin(&queries[i], ECHO, i, 0);
+        calls[i] = &queries[i].call;
+    }
+    pthread_t thread;
+    rpc_submit(client, calls, STALLED);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, calls[0]), 0);
+    while (atomic_load(&secure.acquired) < 2 * STALLED)
+        sys_nanosleep_ms(1);
+    secure.no_kdc = false;
+    query_auth = secure_auth(999, RPC_SERVICE_PRIVACY);
+    check_echo(client, 500);
+    pthread_join(thread, NULL);
+    rpc_wait(calls, STALLED);
+    for (uint32_t i = 0; i < STALLED; i++)
+        assert_true(query_good(&queries[i]));
+    check_seen();
+}
+
 /* ---- connections, processes ---- */
 
 SECURE_TEST(connections_that_are_reset)

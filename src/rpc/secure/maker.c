@@ -280,6 +280,7 @@ static uint64_t look_after(struct rpc_secure *secure)
     uint64_t next = look_at_places(secure, now);
     struct rpc_context *dead = secure->dead;
     secure->dead = NULL;
+    rpc_secure_rehome(transport);
     while ((making = take(secure, now)) != NULL) {
         pthread_mutex_unlock(&transport->lock);
         if (!sys_thread_start(make_thread, making, "Kerberos"))
@@ -356,6 +357,51 @@ void rpc_secure_make_here(struct rpc_transport *transport)
     pthread_mutex_unlock(&transport->lock);
     make(making);
     pthread_mutex_lock(&transport->lock);
+}
+
+/* ---- the end ---- */
+
+/* The places whose contexts can be ended now. */
+static unsigned take_endings(struct rpc_transport *transport, struct rpc_call *calls)
+{
+    struct rpc_secure *secure = transport->secure;
+    unsigned count = 0;
+    for (unsigned i = 0; i < RPC_PLACES; i++) {
+        struct rpc_place *place = &secure->places[i];
+        struct rpc_auth auth;
+        if (!place->context || !place->context->proven || place->context->under_way > 0 ||
+            place->making)
+            continue;
+        rpc_auth_secure(&auth, 0, place->identity);
+        struct rpc_call *call = &calls[count];
+        rpc_call_end(call, rpc_call_begin(call, &auth, place->program, place->version, 0));
+        count += rpc_secure_destroys(transport, call);
+    }
+    return count;
+}
+
+bool rpc_secure_end(struct rpc_transport *transport, int timeout_ms)
+{
+    struct rpc_call *calls[RPC_PLACES], *memory;
+    unsigned count = 0;
+    if (!transport->secure || sys_critical_in_handler() ||
+        !(memory = sys_alloc(RPC_PLACES * sizeof(*memory))))
+        return true;
+    for (unsigned i = 0; i < RPC_PLACES; i++)
+        calls[i] = &memory[i];
+    pthread_mutex_lock(&transport->lock);
+    if (transport->connected)
+        count = take_endings(transport, memory);
+    pthread_mutex_unlock(&transport->lock);
+    bool answered = true;
+    if (count > 0) {
+        rpc_submit_on(transport->channel, calls, count);
+        rpc_wait_for(calls, count, timeout_ms);
+    }
+    for (unsigned i = 0; i < count; i++)
+        answered = answered && memory[i].error != -ETIMEDOUT;
+    sys_free(memory);
+    return answered;
 }
 
 /* ---- the list ---- */
