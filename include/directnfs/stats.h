@@ -118,6 +118,9 @@ struct directnfs_counters {
     uint64_t slot_waits;         /* times that a call found no free slot */
     uint64_t tls_handshakes;     /* connections that TLS protects */
     uint64_t tls_failures;       /* connections that TLS refused, or ended */
+    uint64_t kerberos_contexts;  /* contexts that were made */
+    uint64_t kerberos_renewals;  /* part of kerberos_contexts: made before the one before ended */
+    uint64_t kerberos_failures;  /* attempts to make one that failed */
 };
 
 struct directnfs_server_stats {
@@ -187,6 +190,8 @@ struct directnfs_path_stats {
                            second or longer; else 0 */
     uint64_t peer_ends_ns; /* CLOCK_REALTIME: when the server's certificate ends (TLS); 0: none */
     uint64_t own_ends_ns;  /* and the one of this host */
+    uint64_t ticket_ends_ns; /* CLOCK_REALTIME: when the ticket ends that a context was last made
+                                with (Kerberos); 0: none was */
     struct directnfs_latency latency;
     char reason[DIRECTNFS_REASON_BYTES]; /* why this state; while it is up: why it was down last */
     char name[DIRECTNFS_ADDRESS_BYTES];  /* the server's */

@@ -186,6 +186,7 @@ void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *
             to->oldest_ns = stats_older(to->oldest_ns, from->oldest_ns);
             to->peer_ends_ns = stats_older(to->peer_ends_ns, from->peer_ends_ns);
             to->own_ends_ns = stats_older(to->own_ends_ns, from->own_ends_ns);
+            to->ticket_ends_ns = stats_older(to->ticket_ends_ns, from->ticket_ends_ns);
             combine_record(false, &stats_tables[STATS_PATHS].fields, to, from);
         } else if (sum->path_count < DIRECTNFS_PATHS) {
             to = &sum->paths[sum->path_count++];

@@ -32,6 +32,7 @@ enum { SECURE_CONTEXTS = 512, SECURE_OVERHEAD = 32 };
 struct secure {
     /* the library */
     _Atomic bool no_ticket, expired, no_kdc; /* acquiring a credential fails so, */
+    _Atomic bool stalls;                     /* that of secure_auth_stalled() as without a KDC, */
     _Atomic bool hangs;                      /* or does not return */
     _Atomic uint32_t lifetime_s;
     _Atomic unsigned acquired;
@@ -60,5 +61,6 @@ void secure_answer(struct server *server, const uint8_t *call, size_t length,
 
 /* A credential of this user and service. */
 const struct rpc_auth *secure_auth(uint32_t uid, enum rpc_service service);
+const struct rpc_auth *secure_auth_stalled(uint32_t uid, enum rpc_service service);
 
 #endif

@@ -6,6 +6,7 @@
 #include "rpc/transport.h"
 #include "rpc/secure/converse.h"
 #include "run/log_limit.h"
+#include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/foreign.h"
@@ -90,15 +91,30 @@ static bool is_waited_for(const struct rpc_making *making)
            making->fault.why == RPC_GSS_NO_SERVER;
 }
 
+/* Shows when the ticket ends. */
+static void show_end(const struct rpc_making *making)
+{
+    struct directnfs_path_stats *stats = making->secure->transport->channel->path->stats;
+    uint64_t ends_s = atomic_load(&making->identity->ends_s);
+    if (stats)
+        stats_set(&stats->ticket_ends_ns, ends_s * SECOND_NS);
+}
+
 static void install(struct rpc_making *making)
 {
     struct rpc_place *place = making->place;
+    const struct rpc_context *before = place->context;
+    uint64_t now = sys_now_ns();
+    stats_add(&stats_own->counters.kerberos_contexts, 1);
+    if (before && before->ends_ns > now)
+        stats_add(&stats_own->counters.kerberos_renewals, 1);
     if (place->context)
         rpc_context_put(making->secure, place->context);
     place->context = making->context;
+    show_end(making);
     place->context->references = 1;
     place->context->oldest = 1;
-    place->context->made_ns = sys_now_ns();
+    place->context->made_ns = now;
     place->failures = 0;
     rpc_place_unpark(making->secure->transport, place, !making->secure->transport->connected);
 }
@@ -110,6 +126,7 @@ static void note_failure(struct rpc_making *making)
     unsigned doubled = place->failures < RETRY_DOUBLED ? place->failures : RETRY_DOUBLED;
     uint64_t pause_ns = ((uint64_t)RETRY_FIRST_MS << doubled) * 1000000;
     bool waits = is_waited_for(making);
+    stats_add(&stats_own->counters.kerberos_failures, 1);
     place->failures++;
     place->retry_ns = now + pause_ns;
     if (place->context && place->context->ends_ns > now) {
@@ -263,6 +280,7 @@ static uint64_t look_after(struct rpc_secure *secure)
     uint64_t next = look_at_places(secure, now);
     struct rpc_context *dead = secure->dead;
     secure->dead = NULL;
+    rpc_secure_rehome(transport);
     while ((making = take(secure, now)) != NULL) {
         pthread_mutex_unlock(&transport->lock);
         if (!sys_thread_start(make_thread, making, "Kerberos"))
@@ -339,6 +357,51 @@ void rpc_secure_make_here(struct rpc_transport *transport)
     pthread_mutex_unlock(&transport->lock);
     make(making);
     pthread_mutex_lock(&transport->lock);
+}
+
+/* ---- the end ---- */
+
+/* The places whose contexts can be ended now. */
+static unsigned take_endings(struct rpc_transport *transport, struct rpc_call *calls)
+{
+    struct rpc_secure *secure = transport->secure;
+    unsigned count = 0;
+    for (unsigned i = 0; i < RPC_PLACES; i++) {
+        struct rpc_place *place = &secure->places[i];
+        struct rpc_auth auth;
+        if (!place->context || !place->context->proven || place->context->under_way > 0 ||
+            place->making)
+            continue;
+        rpc_auth_secure(&auth, 0, place->identity);
+        struct rpc_call *call = &calls[count];
+        rpc_call_end(call, rpc_call_begin(call, &auth, place->program, place->version, 0));
+        count += rpc_secure_destroys(transport, call);
+    }
+    return count;
+}
+
+bool rpc_secure_end(struct rpc_transport *transport, int timeout_ms)
+{
+    struct rpc_call *calls[RPC_PLACES], *memory;
+    unsigned count = 0;
+    if (!transport->secure || sys_critical_in_handler() ||
+        !(memory = sys_alloc(RPC_PLACES * sizeof(*memory))))
+        return true;
+    for (unsigned i = 0; i < RPC_PLACES; i++)
+        calls[i] = &memory[i];
+    pthread_mutex_lock(&transport->lock);
+    if (transport->connected)
+        count = take_endings(transport, memory);
+    pthread_mutex_unlock(&transport->lock);
+    bool answered = true;
+    if (count > 0) {
+        rpc_submit_on(transport->channel, calls, count);
+        rpc_wait_for(calls, count, timeout_ms);
+    }
+    for (unsigned i = 0; i < count; i++)
+        answered = answered && memory[i].error != -ETIMEDOUT;
+    sys_free(memory);
+    return answered;
 }
 
 /* ---- the list ---- */

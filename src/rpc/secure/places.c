@@ -66,6 +66,21 @@ static struct rpc_place *find_place(struct rpc_secure *secure, const struct rpc_
     return NULL;
 }
 
+/* A place whose identity gets no context. Its calls are without a place then. */
+static struct rpc_place *take_stalled(struct rpc_secure *secure)
+{
+    for (unsigned i = 0; i < RPC_PLACES; i++) {
+        struct rpc_place *place = &secure->places[i];
+        if (place->making || place->context || place->failures == 0)
+            continue;
+        *secure->homeless_end = place->parked;
+        if (place->parked)
+            secure->homeless_end = place->parked_end;
+        return place;
+    }
+    return NULL;
+}
+
 /* A free place, or the one that was not used for longest. NULL: all are in use. */
 static struct rpc_place *take_place(struct rpc_secure *secure, const struct rpc_identity *identity)
 {
@@ -75,6 +90,8 @@ static struct rpc_place *take_place(struct rpc_secure *secure, const struct rpc_
         if (!is_in_use(place) && (!best || place->used_ns < best->used_ns))
             best = place;
     }
+    if (!best)
+        best = take_stalled(secure);
     if (!best)
         return NULL;
     if (best->context)
@@ -168,6 +185,16 @@ static void unpark_homeless(struct rpc_transport *transport)
         rpc_unsent_append(transport, call);
         call = next;
     }
+}
+
+void rpc_secure_rehome(struct rpc_transport *transport)
+{
+    if (!transport->secure->homeless)
+        return;
+    unpark_homeless(transport);
+    if (transport->connected)
+        rpc_send_unsent(transport, false);
+    rpc_call_finished(transport);
 }
 
 void rpc_place_fail(struct rpc_transport *transport, struct rpc_place *place, int error)

@@ -77,6 +77,7 @@ struct rpc_dress {
         uint32_t sequence;
     } copies[RPC_COPIES_KNOWN]; /* the last one first */
     bool counted;               /* under way in the context of the last copy */
+    bool destroys;              /* it ends its context: RPCSEC_GSS_DESTROY */
     unsigned denials;
     size_t capacity;   /* of bytes[] */
     size_t own_length; /* bytes[]: record mark, header, verifier; with a service all of it */
@@ -136,6 +137,8 @@ void rpc_secure_sent(struct rpc_transport *transport);
 void rpc_secure_refuse(struct rpc_transport *transport, const struct rpc_identity *identity,
                        struct rpc_context *context);
 void rpc_context_put(struct rpc_secure *secure, struct rpc_context *context);
+/* Calls that have no place may find one now. */
+void rpc_secure_rehome(struct rpc_transport *transport);
 /* Moves calls that wait in the place to the queue: all to its end, or those that fit in the window
  * to its head. */
 void rpc_place_unpark(struct rpc_transport *transport, struct rpc_place *place, bool all);
@@ -150,6 +153,9 @@ void rpc_secure_park_first(struct rpc_transport *transport);
  * application is missing, -ENOMEM, -ETIMEDOUT: not in this handler, or -EKEYEXPIRED: its context is
  * of no use. */
 int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call);
+/* For a call of procedure NULL that was not submitted yet: it ends its context. False: no memory.
+ */
+bool rpc_secure_destroys(struct rpc_transport *transport, struct rpc_call *call);
 /* Vectors for a dressed call: at most payload_count + 3. */
 int rpc_secure_vectors(const struct rpc_call *call, struct iovec *vectors);
 size_t rpc_secure_length(const struct rpc_call *call);
@@ -174,6 +180,9 @@ bool rpc_secure_verified(void *transport, const struct rpc_call *call, const uin
 struct rpc_secure *rpc_secure_of(struct rpc_transport *transport);
 /* A place wants a context. */
 void rpc_secure_kick(struct rpc_secure *secure);
+/* Tells the server that the contexts are not needed any more. Waits for its answers, at most so
+ * long. False: they did not come. Not under the lock. */
+bool rpc_secure_end(struct rpc_transport *transport, int timeout_ms);
 /* For a thread that waits, if no thread of ours can be started: makes a context that is wanted.
  * Frees the lock meanwhile. */
 void rpc_secure_make_here(struct rpc_transport *transport);
