@@ -5,17 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mount/mounts.h"
 #include "net/tls/tls.h"
 #include "reach/server.h"
+#include "rpc/secure/gss.h"
 #include "run/log_limit.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 
 enum { SAY_EVERY_S = 60 };
-
-#include "mount/mounts.h"
-#include "rpc/secure/gss.h"
-#include "sys/log.h"
 
 /* Why the TLS library could not be loaded last. The lock is held for copies only, and a child of
  * fork() makes it new. */
