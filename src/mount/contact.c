@@ -274,7 +274,7 @@ int mount_contact(struct mount *mount, const char **reason)
     if (state == MOUNT_READY)
         return 0;
     if (!mount_protection_load(mount)) {
-        *reason = reach_reason(REACH_NO_TLS);
+        *reason = reach_reason(REACH_IN_HANDLER);
         return -EPERM;
     }
     pthread_mutex_lock(&mount->contact);

@@ -42,6 +42,8 @@ static const struct {
                                   "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\""},
     [REACH_NO_KERBEROS] = {"Kerberos cannot be used here", "see what `directnfs check` says of it"},
     [REACH_NO_TLS] = {"TLS cannot be used here", "see what `directnfs check` says of it"},
+    [REACH_IN_HANDLER] = {"a library cannot be loaded in a signal handler",
+                          "use a file of the mount before, outside of the handler"},
     [REACH_ABROAD] = {"another network namespace than the connections'",
                       "open the files in the network namespace that the program began in"},
     [REACH_NO_ANSWER] = {"server not reachable", ""},

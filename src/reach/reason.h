@@ -29,6 +29,7 @@ enum reach_why {
     REACH_LOW_PORT_FORBIDDEN,
     REACH_NO_KERBEROS,
     REACH_NO_TLS,
+    REACH_IN_HANDLER,
     /* The server does not answer, or refuses. */
     REACH_ABROAD,
     REACH_NO_ANSWER,
