@@ -43,8 +43,7 @@ struct rpc_receiver_owner {
      * 0, or as rpc_receiver_received(). */
     int (*secured)(void *context, struct rpc_call *call, uint8_t *message, size_t length);
     /* Is such a reply, with arguments in clear, what it should be up to its results? */
-    bool (*verified)(void *context, const struct rpc_call *call, const uint8_t *message,
-                     size_t have);
+    bool (*verified)(void *context, struct rpc_call *call, const uint8_t *message, size_t have);
 };
 
 /* Owned by the leader of a channel. */

@@ -313,7 +313,7 @@ SECURE_TEST(contexts_are_ended)
 /* More users without a ticket than there are places do not keep out one that has one. */
 SECURE_TEST(places_of_users_that_get_no_context)
 {
-    enum { STALLED = 2 * RPC_PLACES };
+    enum { STALLED = RPC_PLACES + 4 };
     struct query queries[STALLED + 1];
     struct rpc_call *calls[STALLED + 1];
     memset(queries, 0, sizeof(queries));

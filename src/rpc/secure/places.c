@@ -69,10 +69,11 @@ static struct rpc_place *find_place(struct rpc_secure *secure, const struct rpc_
 /* A place whose identity gets no context. Its calls are without a place then. */
 static struct rpc_place *take_stalled(struct rpc_secure *secure)
 {
+    uint64_t now = sys_now_ns();
     for (unsigned i = 0; i < RPC_PLACES; i++) {
         struct rpc_place *place = &secure->places[i];
-        if (place->making || place->context || place->failures == 0)
-            continue;
+        if (place->making || place->context || place->failures == 0 || now < place->retry_ns)
+            continue; /* a moment later, or nobody would ever wait */
         *secure->homeless_end = place->parked;
         if (place->parked)
             secure->homeless_end = place->parked_end;

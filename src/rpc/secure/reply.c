@@ -69,16 +69,6 @@ static bool verifier_of(uint8_t *message, size_t length, struct span *verifier, 
            take_opaque(rest, verifier) && verifier->length <= VERIFIER_MOST;
 }
 
-bool rpc_secure_verified(void *context, const struct rpc_call *call, const uint8_t *message,
-                         size_t have)
-{
-    struct span verifier, rest;
-    unsigned copy;
-    (void)context;
-    return verifier_of((uint8_t *)message, have, &verifier, &rest) &&
-           verify(call, verifier.at, verifier.length, &copy);
-}
-
 /* Unpacks the results of a reply to this copy. */
 static bool unpack(const struct rpc_call *call, unsigned copy, struct span *results)
 {
@@ -118,6 +108,17 @@ static int unverifiable(struct rpc_transport *transport, struct rpc_call *call, 
     if (call->dress && call->dress->copies[0].context)
         rpc_secure_refuse(transport, call->identity, call->dress->copies[0].context);
     return -ECONNRESET;
+}
+
+bool rpc_secure_verified(void *context, struct rpc_call *call, const uint8_t *message, size_t have)
+{
+    struct span verifier, rest;
+    unsigned copy;
+    if (verifier_of((uint8_t *)message, have, &verifier, &rest) &&
+        verify(call, verifier.at, verifier.length, &copy))
+        return true;
+    unverifiable(context, call, "the verifier");
+    return false;
 }
 
 /* Takes a call back from the server, to be sent again in another context with the same xid. */

@@ -171,7 +171,7 @@ size_t rpc_secure_length(const struct rpc_call *call);
  */
 int rpc_secure_answered(void *transport, struct rpc_call *call, uint8_t *message, size_t length);
 /* Is the verifier good, of a reply that is accepted, and there up to its results? */
-bool rpc_secure_verified(void *transport, const struct rpc_call *call, const uint8_t *message,
+bool rpc_secure_verified(void *transport, struct rpc_call *call, const uint8_t *message,
                          size_t have);
 
 /* ---- maker.c ---- */
