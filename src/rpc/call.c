@@ -83,6 +83,8 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     int result = -EAGAIN;
     if (pause > 0)
         sys_nanosleep_ms(pause < timeout_ms ? pause : timeout_ms);
+    else if (channel->server->options.tls && net_tls_is_lost(channel->server->options.tls))
+        result = -ELIBACC;
     else if (timeout_ms < RPC_CONNECT_LEAST_MS && !channel->server->options.once)
         result = net_channel_connect(channel, RPC_CONNECT_LEAST_MS);
     else

@@ -6,6 +6,7 @@
 
 #include "net/tls/parts.h"
 #include "sys/alloc.h"
+#include "sys/foreign.h"
 
 enum { FILE_MOST = 8 << 20, SECURITY_LEAST = 2 };
 
@@ -87,6 +88,15 @@ uint32_t net_tls_nfs_version(const struct net_tls *tls)
 enum net_tls_fault net_tls_fault(const struct net_tls *tls)
 {
     return (enum net_tls_fault)atomic_load(&tls->fault);
+}
+
+bool net_tls_is_lost(struct net_tls *tls)
+{
+    if (sys_foreign_usable(SYS_FOREIGN_TLS))
+        return false;
+    atomic_store(&tls->fault, NET_TLS_LOST);
+    tls_say(tls, NET_TLS_LOST, &(struct net_tls_facts){.depth = 0});
+    return true;
 }
 
 /* ---- files ---- */

@@ -176,5 +176,6 @@ void tls_say(const struct net_tls *tls, enum net_tls_fault fault, const struct n
         return;
     if (net_tls_errno(fault) == -EKEYREVOKED && facts->subject[0])
         snprintf(whose, sizeof(whose), " (it is of %s, by %s)", facts->subject, facts->issuer);
-    log_warning("server %s: %s%s. %s", server, net_tls_text(fault), whose, net_tls_remedy(fault));
+    log_write(net_tls_errno(fault) == -ELIBACC ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING,
+              "server %s: %s%s. %s", server, net_tls_text(fault), whose, net_tls_remedy(fault));
 }

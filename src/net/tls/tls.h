@@ -109,6 +109,9 @@ bool net_tls_asks(const struct net_tls *tls);
 uint32_t net_tls_nfs_version(const struct net_tls *tls);
 /* The last fault of a connection of this process to the server; GOOD after a success. */
 enum net_tls_fault net_tls_fault(const struct net_tls *tls);
+/* Is this a child that can never protect a connection, as it lost the library? Then it is not worth
+ * connecting. It is said, and it is the fault. */
+bool net_tls_is_lost(struct net_tls *tls);
 
 /* What is known of a session. */
 struct net_tls_facts {
