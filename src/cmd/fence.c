@@ -14,9 +14,12 @@
 #include "cmd/cmd.h"
 #include "cmd/options.h"
 #include "cmd/print.h"
+#include "config/mountinfo.h"
 #include "config/nfstab.h"
 #include "config/tunables.h"
+#include "net/tls/tls.h"
 #include "nfs/v4/session.h"
+#include "reach/kernel.h"
 #include "reach/server.h"
 #include "run/directory.h"
 #include "run/fence.h"
@@ -283,6 +286,30 @@ static bool status(const struct stanza *stanza)
 
 /* ---- the command ---- */
 
+/* As the programs are protected, the nfstab's word or the kernel's mount. False: it cannot be. */
+static bool protect(const struct conf_server *conf, struct stanza *stanza)
+{
+    struct conf_mountinfo info = {0};
+    struct reach_kernel_mount kernel = {0};
+    const char *why;
+    if (conf->tls == CONF_TLS_AUTO && conf_mountinfo_load(&info, "/proc/self/mountinfo") == 0) {
+        const struct conf_mount *mount = conf_mountinfo_at(&info, conf->exports[0].mount);
+        if (mount && conf_mount_nfs(mount) != CONF_NFS_NONE)
+            kernel.protection = conf_mount_protection(mount);
+        conf_mountinfo_free(&info);
+    }
+    enum conf_tls tls = reach_tls(conf->tls, &kernel);
+    if (tls < CONF_TLS_PREFER)
+        return true;
+    if (net_tls_load(&why) != 0) {
+        cmd_complain("fence", "server %s: TLS: OpenSSL cannot be used: %s. %s", conf->name, why,
+                     net_tls_remedy(NET_TLS_NO_LIBRARY));
+        return false;
+    }
+    stanza->tls = cmd_need(reach_tls_new(conf, tls));
+    return true;
+}
+
 static void begin(const struct conf_server *conf, const struct request *request,
                   struct stanza *stanza)
 {
@@ -316,7 +343,8 @@ static int work(const struct conf_nfstab *tab, char **words, int count,
             continue;
         any = true;
         begin(conf, request, &stanza);
-        fine = (takes ? take(&stanza) == CMD_FINE : status(&stanza)) && fine;
+        fine =
+            protect(conf, &stanza) && (takes ? take(&stanza) == CMD_FINE : status(&stanza)) && fine;
         if (takes)
             break;
     }
