@@ -478,6 +478,29 @@ void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms)
     wait_until(calls, count, sys_now_ns() + (uint64_t)timeout_ms * 1000000);
 }
 
+void rpc_hand_over(struct net_server *from, struct net_server *to)
+{
+    struct net_channel *before = from->channels[0], *channel = to->channels[0];
+    struct rpc_transport *old = rpc_transport_of(before), *transport = rpc_transport_of(channel);
+    bool taken = false;
+    pthread_mutex_lock(&transport->lock);
+    if (old->connected && old->in_flight == 0 && !old->unsent && !transport->leading &&
+        !transport->connected) {
+        transport->leading = true; /* nobody else connects meanwhile */
+        pthread_mutex_unlock(&transport->lock);
+        taken = net_channel_take(channel, before);
+        pthread_mutex_lock(&transport->lock);
+        transport->leading = false;
+    }
+    if (taken) {
+        old->connected = false;
+        transport->received_ns = old->received_ns;
+        transport->connected = true;
+    }
+    rpc_pass_lead(transport);
+    pthread_mutex_unlock(&transport->lock);
+}
+
 void rpc_server_destroy(struct net_server *server)
 {
     if (!server)
