@@ -102,8 +102,9 @@ $(BUILD)/twins.ld: src/preload/symbols.h
 	    'PRELOAD_ALL(SYMBOL, TWIN)' | $(CC) -E -P -I. - -o $@
 
 # -Bsymbolic-functions: what the library calls by a name that it defines is its own, whoever is preloaded before it.
+# --sort-section: see src/sys/large.h.
 $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(BUILD)/twins.ld src/preload/preload.map
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so.$(SOVERSION) -Wl,-z,now -Wl,-z,nodelete -Wl,-Bsymbolic-functions $(if $(SANITIZE),,-Wl,-z,defs) \
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so.$(SOVERSION) -Wl,-z,now -Wl,-z,nodelete -Wl,--sort-section=name -Wl,-Bsymbolic-functions $(if $(SANITIZE),,-Wl,-z,defs) \
 	    -Wl,--version-script=src/preload/preload.map -Wl,--exclude-libs,ALL -o $@ $(call obj,$(FACE)) $(BUILD)/twins.ld \
 	    $(BUILD)/libdirectnfs.a $(LIBS)
 

@@ -7,6 +7,7 @@
 #include "net/pool.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
+#include "sys/large.h"
 #include "sys/thread.h"
 
 enum { ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
@@ -24,7 +25,7 @@ struct attendant {
 /* Guards the list of lanes and the attendants. Held briefly. */
 static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct async_lane *lanes, *spare_lanes;
-static struct attendant attendants[ATTENDANTS];
+static SYS_LARGE struct attendant attendants[ATTENDANTS];
 static unsigned attendant_count;
 
 _Atomic uint32_t async_lane_events;

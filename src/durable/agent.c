@@ -17,6 +17,7 @@
 #include "run/identity.h"
 #include "run/log_limit.h"
 #include "sys/alloc.h"
+#include "sys/large.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -293,7 +294,7 @@ static bool is_running(void)
 /* Starts an agent. False, after a line on the log: it cannot. */
 static bool start_one(void)
 {
-    static struct start start; /* for the thread that has set `seeking` */
+    static SYS_LARGE struct start start; /* for the thread that has set `seeking` */
     volatile int pid;
     if (!find_command(start.command)) {
         say(LEDGER_AGENT_LACKS_COMMAND,

@@ -18,9 +18,10 @@
 #include "sys/thread.h"
 
 enum {
-    DELAY_MS = 500, /* data waits for more so long, at most */
-    ROUNDS = 8,     /* with one file, before another has its turn */
-    AGAIN_MS = 1000 /* until a server that did not take data is asked again */
+    DELAY_MS = 500,  /* data waits for more so long, at most */
+    ROUNDS = 8,      /* with one file, before another has its turn */
+    AGAIN_MS = 1000, /* until a server that did not take data is asked again */
+    LITTLE = 65536   /* bytes that an fsync sends as fast as it commits them */
 };
 
 /*
@@ -314,9 +315,20 @@ int durable_behind_write(struct file_open *open, const struct durable_piece *pie
     return 0;
 }
 
+/* Is all that the file has uncommitted one run, and little? Then an fsync is one WRITE to stable
+ * storage. If that had left earlier, UNSTABLE, the fsync would have to be a COMMIT. A run of which
+ * another process has written a part may not be known as one. */
+static bool is_little(struct file_inode *inode)
+{
+    uint64_t dirty = ledger_file_dirty(&inode->entry);
+    return dirty <= LITTLE &&
+           dirty <= atomic_load_explicit(&inode->behind_run, memory_order_relaxed) &&
+           !ledger_file_acknowledged(&inode->entry);
+}
+
 void durable_behind_hurry(struct file_inode *inode)
 {
-    if (!atomic_load(&inode->behind_listed))
+    if (!atomic_load(&inode->behind_listed) || is_little(inode))
         return;
     atomic_store(&inode->behind_due_ns, 0);
     wake(sender_of(inode), true);

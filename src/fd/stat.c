@@ -163,41 +163,47 @@ static bool is_served(dev_t device, uint64_t number)
 }
 
 /* Sends what was written to the file. Others may have written it, though this process has used no
- * file of ours yet. False: this process cannot send that, and reads the file through the kernel,
- * which does not have it: so the kernel tells the size. */
-static bool flush_for_stat(dev_t device, uint64_t number)
+ * file of ours yet. *number: what the host knows by this number afterwards. False: this process
+ * cannot send that, and reads the file through the kernel, which does not have it: so the kernel
+ * tells the size. */
+static bool flush_for_stat(dev_t device, uint64_t inode, struct ledger_number *number)
 {
     if (!ledger_registry_ready() && ledger_registry_exists())
         (void)mount_registry_open();
-    return durable_flush_number(device, number) == 0 || is_served(device, number);
+    ledger_number_look(device, inode, number);
+    if (!number->dirty)
+        return true;
+    bool flushed = durable_flush_number(device, inode) == 0 || is_served(device, inode);
+    ledger_number_look(device, inode, number);
+    return flushed;
 }
 
-/* The number may be, or have been, another file's, too. Then only the kernel knows which file has
- * the name, and what it has cached may be older than what the server has by now. True: the kernel
- * has asked the server anew. */
-static bool refresh_shared(dev_t device, uint64_t number, int dirfd, const char *path, int flags,
-                           unsigned mask, struct statx *told)
+/* The number is shared: it may be, or have been, another file's, too. Then only the kernel knows
+ * which file has the name, and what it has cached may be older than what the server has by now.
+ * True: the kernel has asked the server anew. */
+static bool refresh_shared(dev_t device, int dirfd, const char *path, int flags, unsigned mask,
+                           struct statx *told)
 {
     flags = (flags & ~AT_STATX_SYNC_TYPE) | AT_STATX_FORCE_SYNC;
-    return ledger_number_is_shared(device, number) && mount_is_nfs_device(device) &&
-           sys_statx(dirfd, path, flags, mask, told) == 0;
+    return mount_is_nfs_device(device) && sys_statx(dirfd, path, flags, mask, told) == 0;
 }
 
 void fd_stat_path(int dirfd, const char *path, int flags, struct stat *status)
 {
     struct ledger_attributes attributes;
+    struct ledger_number number;
     struct statx told;
     struct stat again;
     const struct shown shown = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
                                 ledger_nanoseconds(&status->st_ctim)};
     if (!S_ISREG(status->st_mode) || !mount_has_device(status->st_dev))
         return;
-    bool flushed = flush_for_stat(status->st_dev, status->st_ino);
-    if (refresh_shared(status->st_dev, status->st_ino, dirfd, path, flags, STATX_BASIC_STATS,
-                       &told) &&
+    bool flushed = flush_for_stat(status->st_dev, status->st_ino, &number);
+    if (number.shared &&
+        refresh_shared(status->st_dev, dirfd, path, flags, STATX_BASIC_STATS, &told) &&
         sys_fstatat(dirfd, path, &again, flags) == 0)
         *status = again;
-    if (!flushed || !known_better(&shown, &attributes))
+    if (!flushed || !number.known || number.shared || !known_better(&shown, &attributes))
         return;
     status->st_size = (off_t)attributes.size;
     overlay_times(status, &attributes);
@@ -206,6 +212,7 @@ void fd_stat_path(int dirfd, const char *path, int flags, struct stat *status)
 void fd_statx_path(int dirfd, const char *path, int flags, struct statx *status)
 {
     struct ledger_attributes attributes;
+    struct ledger_number number;
     struct statx told;
     dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
     const struct shown shown = {device, status->stx_ino, status->stx_size,
@@ -213,10 +220,10 @@ void fd_statx_path(int dirfd, const char *path, int flags, struct statx *status)
                                                                       status->stx_ctime.tv_nsec})};
     if (!S_ISREG(status->stx_mode) || !mount_has_device(device))
         return;
-    bool flushed = flush_for_stat(device, status->stx_ino);
-    if (refresh_shared(device, status->stx_ino, dirfd, path, flags, status->stx_mask, &told))
+    bool flushed = flush_for_stat(device, status->stx_ino, &number);
+    if (number.shared && refresh_shared(device, dirfd, path, flags, status->stx_mask, &told))
         *status = told;
-    if (!flushed || !known_better(&shown, &attributes))
+    if (!flushed || !number.known || number.shared || !known_better(&shown, &attributes))
         return;
     status->stx_size = attributes.size;
     status->stx_blocks = (attributes.used + 511) / 512;

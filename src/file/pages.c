@@ -35,19 +35,33 @@ static struct mount_told *find_later(struct mount_teller *teller, const struct m
     return NULL;
 }
 
+static void kick(_Atomic uint32_t *kicks)
+{
+    atomic_fetch_add(kicks, 1);
+    sys_futex(kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+/* Wakes the thread that tells what nobody waits for. */
+static void kick_late(struct mount_teller *teller)
+{
+    kick(atomic_load(&teller->two) ? &teller->late_kicks : &teller->kicks);
+}
+
 /* Keeps it for later, and the hold on its file with it; or gives the hold back. */
 static void put_later(struct mount_teller *teller, const struct mount_told *told)
 {
     pthread_mutex_lock(&file_tell_lock);
     struct mount_told *known = find_later(teller, told);
-    bool kept = !known && teller->later_count < MOUNT_TELL_MAX;
+    bool kept = !known && teller->later_count < MOUNT_TELL_MAX, first = teller->later_count == 0;
     if (known)
         known->times = known->times || told->times;
-    if (kept && teller->later_count == 0)
+    if (kept && first)
         teller->later_ns = sys_now_ns() + DELAY_MS * MS;
     if (kept)
         teller->later[teller->later_count++] = *told;
     pthread_mutex_unlock(&file_tell_lock);
+    if (kept && first)
+        kick_late(teller);
     if (!known && !kept)
         file_inode_note_written(told->open->inode); /* for the next time */
     if (!kept)
@@ -60,9 +74,18 @@ static bool take_later(struct mount_teller *teller, struct mount_told *told)
     bool any = teller->later_count > 0;
     if (any)
         *told = teller->later[--teller->later_count];
-    teller->telling_later = any;
+    teller->telling_later += any;
     pthread_mutex_unlock(&file_tell_lock);
     return any;
+}
+
+static void told_later(struct mount_teller *teller)
+{
+    pthread_mutex_lock(&file_tell_lock);
+    teller->telling_later--;
+    pthread_mutex_unlock(&file_tell_lock);
+    atomic_fetch_add(&teller->told_later, 1);
+    sys_futex(&teller->told_later, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
 }
 
 static bool tell_one_later(struct mount_teller *teller)
@@ -72,14 +95,30 @@ static bool tell_one_later(struct mount_teller *teller)
         return false;
     file_tell_attributes(told.open->inode, told.fd);
     file_put(told.open);
+    told_later(teller);
     return true;
+}
+
+/* Also waits for the one that the other thread is telling. */
+static void tell_all_later(struct mount_teller *teller)
+{
+    bool more = true;
+    while (tell_one_later(teller))
+        ;
+    while (more) {
+        uint32_t times = atomic_load(&teller->told_later);
+        pthread_mutex_lock(&file_tell_lock);
+        more = teller->telling_later > 0;
+        pthread_mutex_unlock(&file_tell_lock);
+        if (more)
+            sys_futex(&teller->told_later, FUTEX_WAIT_PRIVATE, times, NULL);
+    }
 }
 
 static void tell(struct mount_teller *teller, const struct mount_told *told)
 {
     if (!told->open) {
-        while (tell_one_later(teller))
-            ;
+        tell_all_later(teller);
         return;
     }
     file_tell_pages(teller, told);
@@ -206,17 +245,29 @@ static uint64_t sooner(uint64_t one_ns, uint64_t other_ns)
     return one_ns == 0 || (other_ns != 0 && other_ns < one_ns) ? other_ns : one_ns;
 }
 
-/* When attributes that are told later are due; *any_ns: when anything is. 0: nothing is. */
-static uint64_t due_of(struct mount_teller *teller, uint64_t *any_ns)
+/* Tells one thing that is due, and that nobody waits for. False: nothing is. */
+static bool tell_late(struct mount_teller *teller)
 {
+    uint64_t now_ns = sys_now_ns();
     pthread_mutex_lock(&file_tell_lock);
-    teller->telling_later = false;
-    uint64_t later_ns = teller->later_count > 0 ? teller->later_ns : 0;
-    *any_ns = sooner(later_ns, teller->round_ns);
+    bool due = teller->later_count > 0 && teller->later_ns <= now_ns;
     pthread_mutex_unlock(&file_tell_lock);
-    return later_ns;
+    return (due && tell_one_later(teller)) || tell_one_arrived(teller);
 }
 
+/* Sleeps until something is due that nobody waits for, or somebody kicks. */
+static void sleep_until_due(struct mount_teller *teller, _Atomic uint32_t *kicks, uint32_t seen)
+{
+    pthread_mutex_lock(&file_tell_lock);
+    uint64_t due_ns = sooner(teller->later_count > 0 ? teller->later_ns : 0, teller->round_ns);
+    pthread_mutex_unlock(&file_tell_lock);
+    uint64_t now_ns = sys_now_ns(), left_ns = due_ns > now_ns ? due_ns - now_ns : 0;
+    struct timespec wait = {.tv_sec = (time_t)(left_ns / 1000000000),
+                            .tv_nsec = (long)(left_ns % 1000000000)};
+    sys_futex(kicks, FUTEX_WAIT_PRIVATE, seen, due_ns ? &wait : NULL);
+}
+
+/* The thread for what somebody waits for; if there is no other, also for the rest. */
 static void *tell_on(void *argument)
 {
     struct mount *mount = argument;
@@ -225,22 +276,30 @@ static void *tell_on(void *argument)
     sys_critical_enter();
     for (;;) {
         uint32_t kicks = atomic_load(&teller->kicks);
-        bool busy = next(teller, &told);
+        bool alone = !atomic_load(&teller->two), busy = next(teller, &told);
         if (busy) {
             tell(teller, &told);
             finish(mount);
         }
-        uint64_t any_ns, later_ns = due_of(teller, &any_ns), now_ns = sys_now_ns();
-        if (later_ns != 0 && later_ns <= now_ns)
-            busy = tell_one_later(teller) || busy;
-        if (busy || tell_one_arrived(teller))
-            continue;
-        due_of(teller, &any_ns);
-        now_ns = sys_now_ns();
-        uint64_t left_ns = any_ns > now_ns ? any_ns - now_ns : 0;
-        struct timespec wait = {.tv_sec = (time_t)(left_ns / 1000000000),
-                                .tv_nsec = (long)(left_ns % 1000000000)};
-        sys_futex(&teller->kicks, FUTEX_WAIT_PRIVATE, kicks, any_ns ? &wait : NULL);
+        busy = (alone && tell_late(teller)) || busy;
+        if (!busy && alone)
+            sleep_until_due(teller, &teller->kicks, kicks);
+        else if (!busy)
+            sys_futex(&teller->kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+    }
+    return NULL;
+}
+
+/* The thread for what nobody waits for, which has to ask the kernel's server: a caller that waits
+ * for the other one waits for no round trip of this. */
+static void *tell_late_on(void *argument)
+{
+    struct mount_teller *teller = argument;
+    sys_critical_enter();
+    for (;;) {
+        uint32_t kicks = atomic_load(&teller->late_kicks);
+        if (!tell_late(teller))
+            sleep_until_due(teller, &teller->late_kicks, kicks);
     }
     return NULL;
 }
@@ -261,18 +320,12 @@ static void say_silent(struct mount *mount)
                 mount->path);
 }
 
-static void kick(struct mount_teller *teller)
-{
-    atomic_fetch_add(&teller->kicks, 1);
-    sys_futex(&teller->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
-}
-
 /* Waits until all entries before `end` were told, a second at most. */
 static void await(struct mount *mount, uint32_t end, bool full)
 {
     struct mount_teller *teller = &mount->teller;
     uint64_t begun_ns = sys_now_ns(), until_ns = begun_ns + PATIENCE_MS * MS, now_ns = begun_ns;
-    kick(teller);
+    kick(&teller->kicks);
     uint32_t done;
     while ((int32_t)((done = atomic_load(&teller->done)) - end) < 0 && now_ns < until_ns) {
         struct timespec left = {.tv_sec = (time_t)((until_ns - now_ns) / 1000000000),
@@ -292,12 +345,16 @@ static void await(struct mount *mount, uint32_t end, bool full)
         say_silent(mount);
 }
 
-/* Is the thread there? Starts it, if it can. Under `file_tell_lock`. */
+/* Is the thread there? Starts both, if it can. Under `file_tell_lock`. */
 static bool start(struct mount *mount)
 {
     struct mount_teller *teller = &mount->teller;
-    if (!teller->started && !sys_critical_in_handler())
-        teller->started = sys_thread_start(tell_on, mount, "telling the kernel's NFS client");
+    const char *what = "telling the kernel's NFS client";
+    if (teller->started || sys_critical_in_handler())
+        return teller->started;
+    if (!atomic_load(&teller->two))
+        atomic_store(&teller->two, sys_thread_start(tell_late_on, teller, what));
+    teller->started = sys_thread_start(tell_on, mount, what);
     return teller->started;
 }
 
@@ -369,7 +426,7 @@ void file_pages_tell_soon(struct file_inode *inode)
     }
     pthread_mutex_unlock(&file_tell_lock);
     if (earlier)
-        kick(teller);
+        kick_late(teller);
 }
 
 static void unlink_arrived(struct file_inode **list, const struct file_inode *inode)
@@ -419,7 +476,7 @@ void file_pages_settle(void)
     for (unsigned i = 0; i < mounts_count(); i++) {
         struct mount *mount = mounts_at(i);
         pthread_mutex_lock(&file_tell_lock);
-        bool any = mount->teller.later_count > 0 || mount->teller.telling_later;
+        bool any = mount->teller.later_count > 0 || mount->teller.telling_later > 0;
         bool entered = any && enter(mount, &all);
         uint32_t end = mount->teller.end;
         pthread_mutex_unlock(&file_tell_lock);

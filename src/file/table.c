@@ -12,17 +12,18 @@
 #include "ledger/uncommitted.h"
 #include "stats/count.h"
 #include "sys/alloc.h"
+#include "sys/large.h"
 #include "sys/sys.h"
 
 enum { INODE_BUCKETS = 4096, OPENS_AT_ONCE = 64 };
 
-_Atomic(struct file_open *) file_table[FILE_TABLE_SIZE];
+SYS_LARGE _Atomic(struct file_open *) file_table[FILE_TABLE_SIZE];
 pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct file_inode *inodes[INODE_BUCKETS]; /* under file_lock */
-static unsigned inode_count;                     /* of those in `inodes`; under file_lock */
-static struct file_open *free_opens;             /* under file_lock */
-static _Atomic int table_top = -1;               /* no managed descriptor has a higher number */
+static SYS_LARGE struct file_inode *inodes[INODE_BUCKETS]; /* under file_lock */
+static unsigned inode_count;         /* of those in `inodes`; under file_lock */
+static struct file_open *free_opens; /* under file_lock */
+static _Atomic int table_top = -1;   /* no managed descriptor has a higher number */
 
 /* ---- inodes ---- */
 

@@ -111,10 +111,16 @@ bool ledger_file_peek(uint64_t device, uint64_t inode, struct ledger_attributes 
     return true;
 }
 
-bool ledger_number_is_shared(uint64_t device, uint64_t inode)
+void ledger_number_look(uint64_t device, uint64_t inode, struct ledger_number *number)
 {
-    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_next(device, inode, NULL) : NULL;
-    return entry && ledger_entry_next(device, inode, entry);
+    struct ledger_entry *entry = NULL;
+    *number = (struct ledger_number){.known = false};
+    while (ledger_map.shared && (entry = ledger_entry_next(device, inode, entry))) {
+        number->shared = number->known;
+        number->known = true;
+        number->dirty =
+            number->dirty || atomic_load_explicit(&entry->dirty, memory_order_acquire) != 0;
+    }
 }
 
 /* ---- what the server says ---- */

@@ -37,8 +37,14 @@ uint64_t ledger_file_least_size(struct ledger_file *file);
  * no entry. False: nothing is known, the kernel has the file, or several files have this number. */
 bool ledger_file_peek(uint64_t device, uint64_t inode, struct ledger_attributes *attributes);
 
-/* Are several files with this number known? */
-bool ledger_number_is_shared(uint64_t device, uint64_t inode);
+/* What is known by a number. */
+struct ledger_number {
+    bool known;  /* a file */
+    bool shared; /* several files have it */
+    bool dirty;  /* one of them has dirty data: ledger_number_dirty() */
+};
+/* All of that at one look, without a lock. */
+void ledger_number_look(uint64_t device, uint64_t inode, struct ledger_number *number);
 
 /*
  * Brackets a question to the server (GETATTR, or any call whose reply has post_op_attr):

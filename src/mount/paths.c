@@ -81,6 +81,15 @@ static int look_for_root(const struct nfs_client *client, struct mount *mount,
     }
 }
 
+/* The connection goes on as one of server->net, or is of no use. */
+static void keep_if(bool keep, const struct nfs_client *client, struct mount_root_found *root)
+{
+    rpc_server_destroy(root->asked);
+    root->asked = keep ? client->server : NULL;
+    if (!keep)
+        rpc_server_destroy(client->server);
+}
+
 /* Does one path of the server lead to the directory with this root handle? On success *address has
  * the NFS port. -ESTALE: the server does not know the handle, or as another directory. */
 static int ask_over(struct mount *mount, struct net_address *address, int timeout_ms,
@@ -97,7 +106,7 @@ static int ask_over(struct mount *mount, struct net_address *address, int timeou
     if (result != 0)
         return result;
     result = look_for_root(&client, mount, root);
-    rpc_server_destroy(client.server);
+    keep_if(result == 0, &client, root);
     return result;
 }
 
@@ -122,7 +131,7 @@ static int walk_over(struct mount *mount, struct net_address *address, int timeo
         mount_may_say(mount, "port", result))
         log_warning("server %s: the call that looked for %s came from port %u, above 1023",
                     server->conf->name, mount->conf->directory, reach_port_of(client.server));
-    rpc_server_destroy(client.server);
+    keep_if(result == 0, &client, root);
     return result;
 }
 
@@ -158,9 +167,10 @@ static int mount_over(struct mount *mount, struct net_address *address, int time
     return result;
 }
 
-/* Makes the server as src/net sees it: the path that was mounted over first, then all others. */
+/* Makes the server as src/net sees it: the path that was mounted over first, then all others.
+ * `asked`: has the connection to the first one that was asked over; may be NULL. */
 static int make_server(struct mount_server *server, unsigned stats_id, size_t mounted,
-                       const struct mount_addresses *addresses)
+                       const struct mount_addresses *addresses, struct net_server *asked)
 {
     struct net_address paths[NET_PATHS_MAX];
     uint32_t absent = 0;
@@ -217,6 +227,8 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
     pthread_mutex_unlock(&server->lock);
     if (net)
         net_server_destroy(net);
+    else if (asked)
+        rpc_hand_over(asked, server->net);
     return 0;
 }
 
@@ -405,7 +417,9 @@ int mount_over_paths(struct mount *mount, const struct mount_root_fact *fact,
     if (result == 0)
         mount->why = REACH_NO_MEMORY;
     if (result == 0 && !has_net(server))
-        result = make_server(server, mount->stats_id, attempt.mounted, addresses);
+        result = make_server(server, mount->stats_id, attempt.mounted, addresses, root->asked);
+    rpc_server_destroy(root->asked);
+    root->asked = NULL;
     if (result == 0) {
         const struct conf_path *path = &server->conf->paths[attempt.mounted];
         const struct sockaddr_storage *peer = &addresses->paths[attempt.mounted].peer;

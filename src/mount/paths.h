@@ -15,6 +15,7 @@ struct mount_root_found {
      * was another address. */
     const struct conf_path *path;
     struct sockaddr_storage peer;
+    struct net_server *asked; /* inside paths.c: what was called, until server->net is made */
 };
 
 struct mount_root_fact;

@@ -1,5 +1,5 @@
-/* The thread that tells the kernel's NFS client what it cannot know (file/pages.c), and what the
- * thread asks of the kernel for that (file/tell.c). Each mount has one. Inside the engine only. */
+/* The threads that tell the kernel's NFS client what it cannot know (file/pages.c), and what they
+ * ask of the kernel for that (file/tell.c). Each mount has its own. Inside the engine only. */
 #ifndef MOUNT_TELLER_H
 #define MOUNT_TELLER_H
 
@@ -23,22 +23,24 @@ struct mount_told {
 
 /*
  * The client may have to ask its server, which can be away while ours is not, and nothing but
- * SIGKILL ends such a call. So a thread does it. First comes what somebody waits for, a ring from
- * `first` to `end`; then attributes that can be told later; then the files to which data came that
- * nobody has waited for, each once in a round. All is under `file_tell_lock`, but for what is
- * atomic.
+ * SIGKILL ends such a call. So threads do it. One tells what somebody waits for, a ring from
+ * `first` to `end`. The other tells attributes that can be told later; then the files to which data
+ * came that nobody has waited for, each once in a round. All is under `file_tell_lock`, but for
+ * what is atomic.
  */
 struct mount_teller {
     bool started;
+    _Atomic bool two;    /* the second thread is there; else the first does its work too */
     _Atomic bool silent; /* somebody waited for it in vain, and it has told nothing since */
     bool said;           /* and the log says so */
     uint32_t first, end, given_up; /* nobody waits any more for entries before `given_up` */
-    bool telling_later;
+    unsigned telling_later;        /* how many of `later` are taken, and not told yet */
     unsigned later_count;
     uint64_t later_ns;                  /* when those of `later` are due */
     uint64_t full_ns;                   /* until then attributes are told later */
     _Atomic uint64_t written_ns;        /* until then a synchronous write waits for nothing */
-    _Atomic uint32_t kicks, done;       /* futexes: the thread's; a copy of `first`, for waiters */
+    _Atomic uint32_t kicks, late_kicks; /* futexes: of the two threads; */
+    _Atomic uint32_t done, told_later;  /* a copy of `first`; how many of `later` were told */
     struct file_inode *arrived, *round; /* lists: the next round; the rest of this one */
     bool in_round;
     uint64_t round_ns; /* when the next round is due; 0: none is */

@@ -15,6 +15,7 @@
 #include "run/directory.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"
+#include "sys/large.h"
 #include "sys/sys.h"
 
 /* ---- the agent's socket ---- */
@@ -84,7 +85,7 @@ struct shown {
 };
 
 /* Copies of users in shared memory, which others can change: only the copies are used. */
-static struct ledger_user vouched[LEDGER_USERS];
+static SYS_LARGE struct ledger_user vouched[LEDGER_USERS];
 static _Atomic bool is_vouched[LEDGER_USERS];
 static _Atomic bool is_agent;
 
@@ -136,7 +137,7 @@ static void vouch_for(const struct shown *shown)
     }
 }
 
-static struct shown shown; /* large; used by the agent's first thread only */
+static SYS_LARGE struct shown shown; /* large; used by the agent's first thread only */
 
 static void show_own(void)
 {

@@ -41,6 +41,7 @@ struct net_channel {
     _Atomic bool over;                     /* the connection was given up, or was never made */
     unsigned local_port;                   /* of the last connection, preferred for the next; 0:
                                               none */
+    unsigned tried;                        /* how many local ports it took to make it */
     _Atomic uint64_t connected_ns;         /* when the connection was made (CLOCK_MONOTONIC) */
     uint64_t looked_ns;                    /* ports.c: when it was last asked whether others wait
                                               for its port */

@@ -105,6 +105,11 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms);
 int net_channel_connect_looking(struct net_channel *channel, int timeout_ms,
                                 void (*look)(void *context), void *context);
 
+/* The connection of `from`, a channel of another server that is about to be destroyed, becomes that
+ * of a channel that has none. No call may be in flight on it. False: there is none, or the two have
+ * other addresses; nothing changed. */
+bool net_channel_take(struct net_channel *channel, struct net_channel *from);
+
 /* Which ports further connections come from. A server that may insist on ports below 1024 gets no
  * other ones when these are used up. Only a process that may no longer bind them uses any. */
 enum net_port net_port_policy(const struct net_server *server);

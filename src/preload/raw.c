@@ -16,6 +16,7 @@
 #include "run/facts.h"
 #include "run/log_limit.h"
 #include "sys/code.h"
+#include "sys/large.h"
 #include "sys/log.h"
 #include "sys/thread.h"
 
@@ -38,13 +39,13 @@ struct object {
     unsigned count;
     const char *name; /* with its directory; "": the program */
 };
-static struct object initial[OBJECTS];
+static SYS_LARGE struct object initial[OBJECTS];
 static unsigned initial_count;
 
 /* One thread at a time is at work; it owns what follows. */
 static atomic_flag settling = ATOMIC_FLAG_INIT;
-static bool initial_done, left; /* left: the kernel has all files */
-static uint64_t seen[SEEN];     /* later objects that were examined; 0: free */
+static bool initial_done, left;       /* left: the kernel has all files */
+static SYS_LARGE uint64_t seen[SEEN]; /* later objects that were examined; 0: free */
 static unsigned seen_count;
 static unsigned long long adds, removals; /* of the list of objects, when it was examined */
 static unsigned loads_seen;               /* calls of dlopen() at that time, */

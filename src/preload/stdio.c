@@ -8,14 +8,15 @@
 #include "fd/adopt.h"
 #include "fd/world.h"
 #include "preload/preload.h"
+#include "sys/large.h"
 
 /*
  * The descriptors that are known to have a stream, a bit each. If a file is duplicated onto one of
  * them (dup2(fd, fileno(log))), stdio uses it from then on, and fclose() closes it inside libc.
  */
 enum { STREAM_WORDS = 1024 };
-static _Atomic uint64_t streams[STREAM_WORDS]; /* no lock: each word is atomic */
-static atomic_int streams_top = STDERR_FILENO; /* no stream is known above it */
+static SYS_LARGE _Atomic uint64_t streams[STREAM_WORDS]; /* no lock: each word is atomic */
+static atomic_int streams_top = STDERR_FILENO;           /* no stream is known above it */
 
 static void set_stream(int fd, bool is)
 {

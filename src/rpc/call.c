@@ -538,6 +538,29 @@ void rpc_contexts_end(struct net_server *server)
     }
 }
 
+void rpc_hand_over(struct net_server *from, struct net_server *to)
+{
+    struct net_channel *before = from->channels[0], *channel = to->channels[0];
+    struct rpc_transport *old = rpc_transport_of(before), *transport = rpc_transport_of(channel);
+    bool taken = false;
+    pthread_mutex_lock(&transport->lock);
+    if (old->connected && old->in_flight == 0 && !old->unsent && !old->secure &&
+        !transport->leading && !transport->connected) {
+        transport->leading = true; /* nobody else connects meanwhile */
+        pthread_mutex_unlock(&transport->lock);
+        taken = net_channel_take(channel, before);
+        pthread_mutex_lock(&transport->lock);
+        transport->leading = false;
+    }
+    if (taken) {
+        old->connected = false;
+        transport->received_ns = old->received_ns;
+        transport->connected = true;
+    }
+    rpc_pass_lead(transport);
+    pthread_mutex_unlock(&transport->lock);
+}
+
 void rpc_server_destroy(struct net_server *server)
 {
     if (!server)

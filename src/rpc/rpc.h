@@ -288,6 +288,10 @@ bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms);
 /* The contexts of Kerberos are not needed any more: tells the server. It waits for little. */
 void rpc_contexts_end(struct net_server *server);
 
+/* The only connection of `from`, which nobody else calls and which has no call in flight, becomes
+ * that of the first channel of `to`, unless that has one. */
+void rpc_hand_over(struct net_server *from, struct net_server *to);
+
 /* net_server_destroy() for a server that was called: also frees what rpc keeps for its channels.
  * NULL: does nothing. */
 void rpc_server_destroy(struct net_server *server);

@@ -174,15 +174,18 @@ static int open_or_make(bool make, bool say)
     }
     const char *name = find(path, &parent);
     act_as_owner();
-    error = make ? (int)sys_call3(SYS_mkdirat, parent, name, 0700) : 0;
-    if (error && error != -EEXIST) {
-        if (say)
-            log_error("cannot make the run directory %s: %s; make it with mode 0700, or set "
-                      "DIRECTNFS_RUN to a directory that can be made",
-                      path, strerror(-error));
-        return opened(error);
-    }
     int run = run_open_at(parent, name, run_owner(), why);
+    if (run == -ENOENT && make) {
+        error = (int)sys_call3(SYS_mkdirat, parent, name, 0700);
+        if (error && error != -EEXIST) {
+            if (say)
+                log_error("cannot make the run directory %s: %s; make it with mode 0700, or set "
+                          "DIRECTNFS_RUN to a directory that can be made",
+                          path, strerror(-error));
+            return opened(error);
+        }
+        run = run_open_at(parent, name, run_owner(), why);
+    }
     if (run < 0 && say)
         log_error("the run directory %s %s; give it to user %u with mode 0700, remove it, or set "
                   "DIRECTNFS_RUN to another one",

@@ -11,6 +11,7 @@
 #include "run/directory.h"
 #include "sys/fd.h"
 #include "sys/hash.h"
+#include "sys/large.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -23,7 +24,7 @@ struct subject {
     _Atomic uint64_t said_ns; /* CLOCK_MONOTONIC, which all processes share */
 };
 
-static struct subject own[SUBJECTS]; /* if the file cannot be used */
+static SYS_LARGE struct subject own[SUBJECTS]; /* if the file cannot be used */
 static struct subject *_Atomic mapped;
 
 /* Was it never said, or long ago, or before the host booted? Another process may have said it since
@@ -90,6 +91,24 @@ static struct subject *find(struct subject *subjects, uint64_t key, uint64_t now
             room = at;
     }
     return room;
+}
+
+bool run_was_said(const char *subject, unsigned interval_s)
+{
+    struct subject seen[LOOKS];
+    uint64_t key = key_of(subject), now = sys_now_ns();
+    size_t size = sizeof(seen), at = key % SUBJECTS * sizeof(seen[0]);
+    if (at + size > sizeof(own))
+        size = sizeof(own) - at;
+    int fd = run_open_named("said", O_RDONLY);
+    ssize_t got = fd < 0 ? 0 : sys_pread(fd, seen, size, (off_t)at);
+    if (fd >= 0)
+        sys_close(fd);
+    for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(seen[0]); i++) {
+        if (atomic_load(&seen[i].key) == key)
+            return !is_old(atomic_load(&seen[i].said_ns), now, interval_s * SECOND_NS);
+    }
+    return false;
 }
 
 bool run_may_say(const char *subject, unsigned interval_s)

@@ -15,6 +15,12 @@
  */
 bool run_may_say(const char *subject, unsigned interval_s);
 
+/*
+ * Would run_may_say() be false, as far as the file tells at one look? False if it does not. Costs
+ * less than that for a process that asks only once.
+ */
+bool run_was_said(const char *subject, unsigned interval_s);
+
 /* The subject is over: the next time it is news. */
 void run_said_forget(const char *subject);
 

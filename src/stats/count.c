@@ -8,6 +8,7 @@
 
 #include "stats/segment.h"
 #include "sys/fd.h"
+#include "sys/large.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
@@ -19,7 +20,7 @@ enum { BACK_STEP = 8192 };
 static union {
     struct directnfs_stats stats;
     uint8_t pages[STATS_BYTES];
-} memory __attribute__((aligned(STATS_PAGE)));
+} memory SYS_LARGE __attribute__((aligned(STATS_PAGE)));
 
 struct directnfs_stats *const stats_own = &memory.stats;
 

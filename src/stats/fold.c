@@ -195,8 +195,10 @@ static void take_tables(struct directnfs_stats *ended, const struct directnfs_st
 
 static int replace_ended(int run, const struct directnfs_stats *ended)
 {
-    sys_unlinkat(run, "stats.new", 0);
-    int fd = run_open_file(run, "stats.new", O_RDWR | O_CREAT | O_EXCL);
+    const int flags = O_RDWR | O_CREAT | O_EXCL;
+    int fd = run_open_file(run, "stats.new", flags);
+    if (fd == -EEXIST && sys_unlinkat(run, "stats.new", 0) == 0) /* of a process that died here */
+        fd = run_open_file(run, "stats.new", flags);
     if (fd < 0)
         return fd;
     int error = sys_fd_lengthen(fd, STATS_BYTES);
@@ -222,8 +224,11 @@ static void remove_last(int run, const struct directnfs_stats *ended)
 {
     char name[STATS_NAME];
     struct run_identity last = {(uint32_t)ended->last_pid, ended->last_starttime, 0};
-    struct directnfs_stats *stats = stats_allocate();
+    struct stat status;
     stats_segment_name(name, &last);
+    if (sys_fstatat(run, name, &status, AT_SYMLINK_NOFOLLOW) == -ENOENT)
+        return;
+    struct directnfs_stats *stats = stats_allocate();
     if (stats && stats_read_raw(run, name, stats, NULL) == 0 && stats_added(ended, stats))
         sys_unlinkat(run, name, 0);
     stats_release(stats);

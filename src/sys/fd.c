@@ -1,4 +1,5 @@
 #include "sys/fd.h"
+#include "sys/large.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -17,9 +18,9 @@ enum { CEILING = 4096, ROOM = 160 };
  */
 enum { BLOCK_WORDS = 1024, BLOCK_BITS = BLOCK_WORDS * 64, BLOCKS = INT32_MAX / BLOCK_BITS + 1 };
 
-static _Atomic uint64_t first_block[BLOCK_WORDS];
-static _Atomic(_Atomic uint64_t *) blocks[BLOCKS]; /* the first one is not in it */
-static _Atomic int block_count = 1;                /* no block from here on is made */
+static SYS_LARGE _Atomic uint64_t first_block[BLOCK_WORDS];
+static SYS_LARGE _Atomic(_Atomic uint64_t *) blocks[BLOCKS]; /* the first one is not in it */
+static _Atomic int block_count = 1;                          /* no block from here on is made */
 
 static _Atomic uint64_t *block_at(int index)
 {

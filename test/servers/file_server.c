@@ -216,6 +216,7 @@ static void file_server_accept(void)
     int fd = stream_accept(mount_server.listener, NULL);
     if (fd < 0)
         return;
+    atomic_fetch_add(&file_store.control->connections, 1);
     for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++) {
         struct file_server_connection *connection = &mount_server.connections[i];
         if (connection->fd >= 0)

@@ -47,6 +47,7 @@ enum file_server_lie {
 struct file_control {
     in_port_t port;
     _Atomic unsigned calls[NFS_PROC_COUNT]; /* executed */
+    _Atomic unsigned connections;           /* that were made, of any program */
     _Atomic unsigned writes[3];             /* by stable_how */
     _Atomic unsigned longest_read, longest_write;
     /* For the next `fail_count` calls. */

@@ -74,9 +74,11 @@ ENGINE_TEST(a_file_that_was_open_before_costs_none)
 static void uses_it_after_another(void)
 {
     struct calls before = calls_now();
+    unsigned connections = atomic_load(&scene.control->connections);
     uses_f();
-    /* Of the contact one GETATTR is left, which proves the root. */
+    /* Of the contact one GETATTR is left, which proves the root. The READ takes its connection. */
     MADE(before, .getattr = 1, .read = 1);
+    CHECK_EQUAL(atomic_load(&scene.control->connections) - connections, 1);
 }
 
 SCENE_TEST(a_further_process_asks_for_the_root_only)

@@ -3,6 +3,7 @@
  * said to be one by NFS: all that is asked of the kernel is answered there, and does nothing.
  */
 #include "async_scene.h"
+#include "fd/stat.h"
 #include "fd/truncate.h"
 #include "file/pages.h"
 #include "mount/mounts.h"
@@ -202,6 +203,43 @@ SCENE_TEST(who_waits_gives_up_and_the_flag_is_taken_back_where_it_was_set)
     pid_t thread = traced_wait(&traced, 1);
     CHECK(thread > 0);
     step_wait(0);
+    traced_go(thread, 0);
+    let_end(&traced);
+    close(traced.memory);
+}
+/* The kernel has times that the host does not know of: telling these is put off, and a thread is
+ * kept as it asks for them. Whoever waits for pages meanwhile waits for another thread. */
+static void drops_while_a_thread_asks(void)
+{
+    traced_begin();
+    int fd = adopt("f", O_RDWR);
+    struct ledger_attributes attributes;
+    struct file_open *open = engine_begin(fd);
+    struct mount_teller *teller = &open->inode->mount->teller;
+    CHECK_EQUAL(fd_attributes_of(open, false, &attributes), 0);
+    CHECK_EQUAL(futimens(fd, (struct timespec[]){{.tv_sec = 1}, {.tv_sec = 1}}), 0);
+    teller->full_ns = UINT64_MAX;
+    file_pages_drop(open, fd, true);
+    step_wait(0);
+    file_pages_drop(open, fd, false);
+    bool silent = atomic_load(&teller->silent);
+    engine_end(open);
+    step_done(1);
+    CHECK(!silent);
+}
+
+SCENE_TEST(who_waits_for_pages_does_not_wait_for_attributes_of_others)
+{
+    if (!TRACES || getenv("DIRECTNFS_TEST_SHORT"))
+        return;
+    disk_make("f", 100, 1);
+    struct traced traced = traced_of(scene_start(drops_while_a_thread_asks));
+    traced_set_trap(&traced, (const void *)file_tell_attributes);
+    traced_go(traced.pid, 0);
+    pid_t thread = traced_wait(&traced, 1);
+    CHECK(thread > 0);
+    step_done(0);
+    step_wait(1);
     traced_go(thread, 0);
     let_end(&traced);
     close(traced.memory);

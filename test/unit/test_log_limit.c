@@ -70,6 +70,26 @@ UNIT_TEST(after_the_interval_it_is_said_again)
     assert_int_equal(run_child(asks_again_at_once, "server d"), 2);
 }
 
+static int looks(void *subject)
+{
+    must(!run_was_said(subject, MINUTE) && run_may_say(subject, MINUTE));
+    return run_was_said(subject, MINUTE) && !run_was_said(subject, 0);
+}
+
+static int looks_from_elsewhere(void *subject)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/log", test_directory);
+    must(log_open(path) == 0);
+    return run_was_said(subject, MINUTE);
+}
+
+UNIT_TEST(a_look_tells_what_was_said)
+{
+    assert_int_equal(run_child(looks, "server g"), 1);
+    assert_int_equal(run_child(looks_from_elsewhere, "server g"), 0);
+}
+
 static int asks_of_many(void *unused)
 {
     char subject[32];

@@ -7,6 +7,7 @@
 #include "ledger/store/layout.h"
 #include "run/directory.h"
 #include "sys/fd.h"
+#include "sys/large.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
@@ -26,7 +27,7 @@ enum { PINS_MAX = 1024, PARTS = 256, PART_SHIFT = 54 /* of 62 bits */ };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; held briefly */
 static int asking = -1, holding = -1;
 static uint32_t holder; /* the process that opened `holding` */
-static struct {
+static SYS_LARGE struct {
     off_t at;
     const char *reason;
 } pins[PINS_MAX]; /* that it has taken, or inherited */

@@ -60,7 +60,7 @@ static bool same_identity(const struct run_identity *a, const struct run_identit
 static void give_back_if_dead(uint32_t slot)
 {
     const struct ledger_process *process = &ledger_map.shared->processes[slot];
-    if (!atomic_load(&process->state))
+    if (!atomic_load(&process->state) || slot == ledger_process_slot_taken())
         return;
     lock_processes();
     struct run_identity identity = identity_of(process);
