@@ -129,6 +129,7 @@ struct conf_nfstab {
     size_t server_count;
     struct conf_overridden *overridden;
     size_t overridden_count;
+    bool demands; /* Kerberos or TLS is asked for somewhere, also where that has a mistake */
     char **files; /* the names that positions point to */
     size_t file_count;
 };
@@ -205,10 +206,6 @@ bool conf_address_equal(const struct sockaddr_storage *a, const struct sockaddr_
 /* Prints the tree as an nfstab that parses to an equal tree, except for positions and overridden
  * entries. The text is for free(3). NULL: there is no memory. */
 char *conf_nfstab_print(const struct conf_nfstab *tab);
-
-/* Does any stanza ask for Kerberos or for TLS? Then mistakes must not leave all files to the
- * kernel. A wrong word for them counts as the strongest. */
-bool conf_nfstab_demands(const struct conf_nfstab *tab);
 
 /* Frees what the tree owns and leaves an empty tree. */
 void conf_nfstab_free(struct conf_nfstab *tab);

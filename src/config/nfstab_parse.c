@@ -368,6 +368,7 @@ static void lose_item(struct parser *parser, const struct keyword *keyword)
 {
     struct stanza *stanza = &parser->stanza;
 
+    parser->tab->demands |= keyword->take == conf_take_security || keyword->take == conf_take_tls;
     if (keyword->take == begin_stanza) {
         parser->words.value[0] = '\0';
         begin_stanza(parser);

@@ -173,8 +173,7 @@ void conf_take_security(struct parser *parser)
         return;
     unsigned found = words_choose(&parser->words, parser->at, conf_security_words,
                                   CONF_SECURITY_KRB5P + 1, parser->keyword->expected);
-    if (found == 0)
-        found = CONF_SECURITY_KRB5P; /* whatever was meant: see conf_nfstab_demands() */
+    parser->tab->demands |= found != CONF_SECURITY_SYS;
     if (of_all || parser->keyword->of_stanza) {
         stanza->security = found;
         stanza->security_at = parser->at;
@@ -191,7 +190,8 @@ void conf_take_tls(struct parser *parser)
     parser->stanza.server->tls_at = parser->at;
     unsigned found = words_choose(&parser->words, parser->at, conf_tls_words, CONF_TLS_REQUIRE + 1,
                                   parser->keyword->expected);
-    parser->stanza.server->tls = found == 0 ? CONF_TLS_REQUIRE : found;
+    parser->stanza.server->tls = found;
+    parser->tab->demands |= found != CONF_TLS_NO;
 }
 
 void conf_take_tls_direct(struct parser *parser)
@@ -203,6 +203,7 @@ void conf_take_tls_direct(struct parser *parser)
 void conf_take_security_end(struct parser *parser)
 {
     struct conf_server *server = parser->stanza.server;
+    bool reported = false;
 
     for (size_t i = 0; i < server->export_count; i++) {
         struct conf_export *export = &server->exports[i];
@@ -210,13 +211,13 @@ void conf_take_security_end(struct parser *parser)
             export->security = parser->stanza.security;
             export->security_at = parser->stanza.security_at;
         }
-        if (export->security >= CONF_SECURITY_KRB5 &&
+        if (!reported && export->security >= CONF_SECURITY_KRB5 &&
             conf_address_family(server->name) != AF_UNSPEC) {
+            reported = true;
             words_fail(&parser->words, export->security_at,
                        "found security %s for the server %s, expected the host name of its service "
                        "principal nfs/NAME after 'server:' (and 'path:' with its address)",
                        conf_security_words[export->security], CONF_QUOTED(server->name));
-            return;
         }
     }
 }

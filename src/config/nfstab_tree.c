@@ -207,19 +207,6 @@ const char *conf_directory_normalise(char *directory)
     return NULL;
 }
 
-bool conf_nfstab_demands(const struct conf_nfstab *tab)
-{
-    for (size_t s = 0; s < tab->server_count; s++) {
-        const struct conf_server *server = &tab->servers[s];
-        if (server->tls == CONF_TLS_REQUIRE)
-            return true;
-        for (size_t e = 0; e < server->export_count; e++)
-            if (server->exports[e].security >= CONF_SECURITY_KRB5)
-                return true;
-    }
-    return false;
-}
-
 /* Writes a value so that the parser reads it as one word. */
 static void print_value(FILE *out, const char *value)
 {

@@ -416,7 +416,7 @@ static int opened(int fd, int flags, enum coming coming, const char *reason)
         return 0;
     struct mount *mount = mounts_find(status.st_dev, path);
     if (!mount)
-        return 0;
+        return coming == RECEIVED ? 0 : fd_closed_elsewhere(status.st_dev, path);
     mount_registry_look();
     /* Before the contact, which writes again what dead processes left: that must not go into the
      * emptied file. */
@@ -437,7 +437,8 @@ static int opened(int fd, int flags, enum coming coming, const char *reason)
     bool may_stay = coming == FOR_STREAM || coming == RECEIVED;
     bool closed = mount_is_closed(mount) && !may_stay;
     if (inode && reason && !closed)
-        fd_world_demote_stream(inode, claim.auth, reason);
+        closed = fd_world_demote_stream(inode, claim.auth, reason, 0) == -ENONET &&
+                 mount_is_closed(mount);
     else if (inode && !reason) {
         struct committing c = durable_committing_of(inode, claim.auth);
         (void)durable_strays_settle(
@@ -508,6 +509,8 @@ static void inherited_stream(int fd, int flags, const struct stat *status)
 {
     char path[PATH_MAX];
     struct mount *mount = mount_path_of(fd, path) ? mounts_find(status->st_dev, path) : NULL;
+    if (mount && mount_is_closed(mount))
+        fd_closed_is_open(mount, path, "standard descriptor");
     if (mount)
         leave_to_kernel(mount, status, fd, flags, path, "standard descriptor", true);
 }

@@ -9,6 +9,7 @@
 #define FD_CLOSED_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "mount/protection.h"
 
@@ -20,11 +21,14 @@ int fd_closed_refuse(const struct mount *mount, const char *path, const char *re
  * once in a while for a mount. */
 void fd_closed_is_open(const struct mount *mount, const char *path, const char *reason);
 
+/* Has a closed mount files on this device? */
+bool fd_closed_has_device(dev_t device);
+
+/* A file of this device that is below no mount of the nfstab was opened, perhaps in another place
+ * of a closed mount. 0, or -EIO: it is refused. */
+int fd_closed_elsewhere(dev_t device, const char *path);
+
 /* Is the managed descriptor's mount closed? False: it is not managed. */
 bool fd_is_closed(int fd);
-
-/* All files are left to the kernel: those of closed mounts are nobody's then, and calls on them
- * fail with EIO. What was written is committed before. */
-void fd_closed_bar(void);
 
 #endif

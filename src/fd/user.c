@@ -47,7 +47,7 @@ static void move(struct file_inode *inode, void *unused)
 void fd_leave_to_kernel(const char *reason)
 {
     atomic_store(&mount_left_to_kernel, reason);
-    fd_closed_bar();
+    mount_protection_bar();
     file_inode_each(hand_over, (void *)reason);
 }
 

@@ -305,16 +305,23 @@ int fd_world_demote(struct file_inode *inode, const struct rpc_auth *auth, const
 {
     if (!mount_is_closed(inode->mount))
         return move(inode, auth, reason);
-    fd_closed_refuse(inode->mount, inode->path, reason);
+    if (reason != other_process) /* else each call on the file comes here */
+        fd_closed_refuse(inode->mount, inode->path, reason);
     return -ENONET;
 }
 
 int fd_world_demote_stream(struct file_inode *inode, const struct rpc_auth *auth,
-                           const char *reason)
+                           const char *reason, unsigned own)
 {
-    if (mount_is_closed(inode->mount))
+    bool closed = mount_is_closed(inode->mount);
+    if (closed && file_inode_descriptors(inode) > own) {
+        fd_closed_refuse(inode->mount, inode->path, reason);
+        return -ENONET;
+    }
+    int result = move(inode, auth, reason);
+    if (closed && result != -ENONET)
         fd_closed_is_open(inode->mount, inode->path, reason);
-    return move(inode, auth, reason);
+    return result;
 }
 
 int fd_world_follow(struct file_inode *inode)
@@ -340,7 +347,7 @@ int fd_demote_stream(int fd, const char *reason)
     if (!open)
         return 0;
     if (open->access != O_RDONLY) {
-        result = (int)file_posix_error(fd_world_demote_stream(open->inode, open->auth, reason));
+        result = (int)file_posix_error(fd_world_demote_stream(open->inode, open->auth, reason, 1));
     } else {
         if (mount_is_closed(open->inode->mount))
             fd_closed_is_open(open->inode->mount, open->inode->path, reason);
@@ -461,7 +468,9 @@ void fd_shared_map(int fd)
 
 const char *fd_world_stay(struct file_inode *inode)
 {
-    ledger_world_leave(&inode->entry, ledger_world_pin(inode->device, inode->inode, other_process));
+    if (!mount_is_closed(inode->mount))
+        ledger_world_leave(&inode->entry,
+                           ledger_world_pin(inode->device, inode->inode, other_process));
     const char *reason = ledger_world_reason(inode->device, inode->inode);
     return reason ? reason : other_process;
 }

@@ -18,9 +18,10 @@ extern unsigned fd_world_abroad_ms, fd_world_unasked_ms;
  * Else -errno of the COMMIT: it is there, and data was lost.
  */
 int fd_world_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
-/* The same for a stream of libc or a standard descriptor, also of a closed mount. */
+/* The same for a stream of libc or a standard descriptor, also of a closed mount. But if that has
+ * more descriptors of the file than `own`, the stream is refused (-ENONET): they would go along. */
 int fd_world_demote_stream(struct file_inode *inode, const struct rpc_auth *auth,
-                           const char *reason);
+                           const char *reason, unsigned own);
 /* As fd_world_demote(), after another process that moved the file there. */
 int fd_world_follow(struct file_inode *inode);
 /* See struct file_upper. */
@@ -40,7 +41,8 @@ int fd_world_claim(const struct stat *status, const char *path, const char *reas
 /* For a process that cannot use the registry: waits until the server has what others wrote. If it
  * does not come, the log says so. */
 void fd_world_await_others(dev_t device, ino_t number, const char *path);
-/* A file that is in the kernel's world already stays there for this process, too. Returns why. */
+/* A file that is in the kernel's world already stays there for this process, too, unless its mount
+ * is closed. Returns why. */
 const char *fd_world_stay(struct file_inode *inode);
 /* `fd` was just opened: may the engine serve the file? A file in the kernel's world that nobody
  * pins any more comes back. */

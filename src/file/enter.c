@@ -1,5 +1,6 @@
 /* Entering the engine, and leaving it. */
 #include "mount/mounts.h"
+#include "mount/protection.h"
 #include "mount/registry.h"
 #include "file/inode.h"
 #include "file/enter.h"
@@ -33,6 +34,12 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
         /* False: the file can go to the kernel now, as other threads have connections again. */
         stays = again || net_server_look_abroad(inode->mount->server->net);
     }
+}
+
+bool file_is_barred_now(struct file_inode *inode)
+{
+    return mount_is_lost(inode->mount) ||
+           (mount_is_closed(inode->mount) && ledger_world_is_kernel(&inode->entry));
 }
 
 const char file_no_room[] = "no room in shared memory";

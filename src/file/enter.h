@@ -49,6 +49,13 @@ int file_check_flags(int flags);
 /* The end of a call that entered: leaves. FILE_KERNEL: the engine cannot serve the file (any more),
  * and has moved it to the kernel. Other errors become those that an application may get. */
 ssize_t file_finish_call(struct file_open *open, ssize_t result);
+/* Is the file to be neither read nor written? Its mount is lost or barred, or it is a file of a
+ * closed mount in the kernel's world. */
+bool file_is_barred_now(struct file_inode *inode);
+static inline bool file_is_barred(struct file_inode *inode)
+{
+    return __builtin_expect(inode->mount->lost != NULL, false) && file_is_barred_now(inode);
+}
 /* Does the process have a limit of file sizes (RLIMIT_FSIZE)? */
 bool file_size_is_limited(void);
 /* How many bytes the limit allows from `offset` on. -EFBIG: none; the signal SIGXFSZ is sent. */

@@ -2,6 +2,7 @@
 #include "durable/commit.h"
 #include "durable/flush.h"
 #include "file/attributes.h"
+#include "file/enter.h"
 #include "file/vectors.h"
 #include "file/inode.h"
 #include "io/io.h"
@@ -201,7 +202,7 @@ ssize_t io_read_check(const struct file_open *open, const struct iovec *vectors,
         return -EBADF;
     if (offset < 0)
         return -EINVAL;
-    if (mount_is_lost(open->inode->mount))
+    if (file_is_barred(open->inode))
         return -EIO;
     ssize_t length = file_total_length(vectors, count);
     if (length > 0 && offset > INT64_MAX - length)

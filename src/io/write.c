@@ -9,6 +9,7 @@
 #include "durable/commit.h"
 #include "durable/flush.h"
 #include "file/attributes.h"
+#include "file/enter.h"
 #include "io/io.h"
 #include "file/pages.h"
 #include "file/renew.h"
@@ -175,7 +176,7 @@ ssize_t io_write_check(const struct file_open *open, const struct iovec *vectors
         return -EBADF;
     if (offset < 0)
         return -EINVAL;
-    if (mount_is_lost(open->inode->mount))
+    if (file_is_barred(open->inode))
         return -EIO;
     *stable = open->stable;
     if (flags & RWF_SYNC || atomic_load_explicit(&durable_finishing, memory_order_relaxed))

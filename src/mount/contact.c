@@ -284,7 +284,8 @@ int mount_contact(struct mount *mount, const char **reason)
         int now = result == 0 ? MOUNT_READY : result == -EXDEV ? MOUNT_REFUSED : MOUNT_FAILED;
         bool abroad = result == -ENONET && mount->why == REACH_ABROAD; /* this thread alone */
         if (now == MOUNT_FAILED) {
-            bool shut = mount->server->conf->fence && !abroad && hold_fence(mount) != 0;
+            bool shut = mount->server->conf->fence && !abroad &&
+                        mount_protection_begin(mount) == 0 && hold_fence(mount) != 0;
             if (!abroad)
                 mount->retry_ns = shut ? 0 : sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
             say_failure(mount, result);

@@ -78,7 +78,7 @@ struct mount {
     ino_t inode;
     bool kernel_nfs; /* the mount is a kernel NFS mount, not the exported directory itself; */
     struct reach_kernel_mount kernel; /* what the kernel's table says of it, else all false */
-    enum conf_security security;      /* of the nfstab, or as the kernel's mount; not AUTO */
+    enum conf_security security;      /* of the nfstab, or as the kernel's mount */
     bool closed;                      /* the kernel protects it less: see protection.h */
     _Atomic bool barred;              /* `closed`, and the engine may not serve it any more */
     _Atomic bool kernel_tells;        /* READY, and the root's handle is what the kernel told */

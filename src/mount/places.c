@@ -33,8 +33,10 @@ static struct mount_server *servers; /* VARIANTS for each stanza */
 static const struct nfs_version *const versions[] = {&nfs_version3, &nfs_version41};
 enum { VERSIONS = sizeof(versions) / sizeof(versions[0]), VARIANTS = 2 * VERSIONS };
 
-/* The configuration has mistakes: only its closed mounts are known, whose files are refused. */
+/* The configuration has mistakes, and asks for Kerberos or TLS: only closed mounts are added, whose
+ * files are refused. */
 static bool mistaken;
+static bool unknown; /* and what is asked for is not known */
 
 static size_t server_count(void)
 {
@@ -159,7 +161,7 @@ static struct mount *mount_new(size_t stanza, const struct conf_export *conf,
     pthread_mutex_init(&mount->contact, NULL);
     pthread_mutex_init(&mount->look, NULL);
     pthread_mutex_init(&mount->lock, NULL);
-    mount_protection_learn(mount);
+    mount_protection_learn(mount, unknown);
     name_keys(mount, &nfstab.servers[stanza]);
     return mount;
 }
@@ -168,18 +170,21 @@ static void mount_add(size_t stanza, const struct conf_export *conf,
                       const struct conf_mountinfo *info)
 {
     int result;
-    if (conf->kernel == CONF_KERNEL_NO) {
+    bool refused = mistaken || conf->kernel == CONF_KERNEL_NO;
+    if (conf->kernel == CONF_KERNEL_NO)
         log_notice("mount %s: `kernel: no` (a mount that is served without the kernel) is not "
                    "supported; its files stay with the kernel",
                    conf->mount);
+    if (conf->kernel == CONF_KERNEL_NO && !nfstab.demands)
         return;
-    }
     struct mount *mount = mount_new(stanza, conf, info, &result);
-    if (mount && mistaken && !mount->closed)
+    if (mount)
+        atomic_store(&mount->barred, refused);
+    if (mount && refused && !mount->closed)
         sys_free(mount);
     else if (mount)
         mounts_add(mount);
-    else
+    else if (!refused)
         log_notice("mount %s: %s; nothing is served there until it is mounted", conf->mount,
                    strerrordesc_np(-result));
 }
@@ -238,6 +243,18 @@ bool mounts_configured(void)
     return false;
 }
 
+/* Which mounts an nfstab with mistakes means is not known: all NFS mounts of the kernel stand for
+ * them. */
+static void load_mounts_of_kernel(const struct conf_mountinfo *info)
+{
+    struct conf_diagnostics d = {0};
+    struct conf_sources sources = {.mountinfo = "/proc/self/mountinfo", .mounts = info};
+    conf_nfstab_free(&nfstab);
+    conf_nfstab_load(&nfstab, &sources, &d);
+    conf_diagnostics_free(&d);
+    nfstab.demands = unknown = true;
+}
+
 /* Reads what is configured. 0, or -errno: it is not usable. */
 static int load_configuration(const struct conf_mountinfo *info)
 {
@@ -251,17 +268,18 @@ static int load_configuration(const struct conf_mountinfo *info)
     int result = conf_nfstab_load(&nfstab, &sources, &d);
     if (d.errors > 0) {
         log_diagnostics(&d);
-        log_error(
-            "%s; the kernel serves all files%s (`directnfs check` shows all mistakes)",
-            result != 0 ? "the nfstab is not usable" : "directnfs.conf is not usable",
-            conf_nfstab_demands(&nfstab)
-                ? ", but those of mounts that it protects less than the nfstab asks for: they "
-                  "cannot be opened (EIO)"
-                : "");
+        log_error("%s; the kernel serves all files%s (`directnfs check` shows all mistakes)",
+                  result != 0 ? "the nfstab is not usable" : "directnfs.conf is not usable",
+                  nfstab.demands
+                      ? ", but those of NFS mounts that it does not protect, as Kerberos or TLS "
+                        "is asked for: they cannot be opened (EIO)"
+                      : "");
     } else if (d.notices > 0) {
         log_diagnostics(&d);
     }
     conf_diagnostics_free(&d);
+    if (result != 0 && nfstab.demands)
+        load_mounts_of_kernel(info);
     return result != 0 ? result : broken;
 }
 
@@ -292,7 +310,7 @@ void mounts_load(void)
     mistaken = load_configuration(known ? &info : NULL) != 0;
     if (mistaken)
         atomic_store(&mount_left_to_kernel, "the configuration has mistakes");
-    if (!mistaken || conf_nfstab_demands(&nfstab)) {
+    if (!mistaken || nfstab.demands) {
         const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
         if (!wanted || log_level_parse(wanted, &level) != 0)
             log_set_level(mount_tunables.log_level);
@@ -318,7 +336,7 @@ void mounts_say(const char *version)
 {
     char text[800] = "";
     unsigned count = mounts_count();
-    if (count == 0 || !log_wanted(LOG_LEVEL_NOTICE) || !run_may_say_start())
+    if (count == 0 || mistaken || !log_wanted(LOG_LEVEL_NOTICE) || !run_may_say_start())
         return;
     for (size_t i = 0; i < nfstab.file_count; i++)
         append(text, sizeof(text), "%s%s", i ? ", " : "", nfstab.files[i]);

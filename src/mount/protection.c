@@ -6,11 +6,18 @@
 #include "rpc/secure/gss.h"
 #include "sys/log.h"
 
-void mount_protection_learn(struct mount *mount)
+void mount_protection_learn(struct mount *mount, bool unknown)
 {
     mount->security = reach_security(mount->conf->security, &mount->kernel);
-    mount->closed = mount->kernel_nfs &&
+    bool asked =
+        mount->conf->security >= CONF_SECURITY_KRB5 || mount->server->conf->tls == CONF_TLS_REQUIRE;
+    mount->closed = mount->kernel_nfs && asked &&
                     !reach_kernel_covers(&mount->kernel, mount->security, mount->server->tls);
+    if (unknown) {
+        mount->security = CONF_SECURITY_AUTO;
+        mount->closed = mount->kernel_nfs &&
+                        !reach_kernel_covers(&mount->kernel, CONF_SECURITY_SYS, CONF_TLS_REQUIRE);
+    }
     mount->lost = mount->closed && !mount->server->lost ? &mount->barred : mount->server->lost;
 }
 
@@ -31,4 +38,12 @@ int mount_protection_begin(struct mount *mount)
         return -EPROTONOSUPPORT;
     }
     return 0;
+}
+
+void mount_protection_bar(void)
+{
+    for (unsigned i = 0; i < mounts_count(); i++) {
+        if (mount_is_closed(mounts_at(i)))
+            atomic_store(&mounts_at(i)->barred, true);
+    }
 }

@@ -11,8 +11,9 @@
 
 #include "mount/mount.h"
 
-/* Sets what the mount has of it, once its place and its server are known. */
-void mount_protection_learn(struct mount *mount);
+/* Sets what the mount has of it, once its place and its server are known. `unknown`: the nfstab has
+ * mistakes, and may ask for anything; then `security` is AUTO. */
+void mount_protection_learn(struct mount *mount, bool unknown);
 
 /* How the calls of a mount are protected, for messages and statistics: "sys", "krb5p+tls". */
 static inline const char *mount_protection_text(const struct mount *mount)
@@ -23,6 +24,10 @@ static inline const char *mount_protection_text(const struct mount *mount)
 /* Can this process protect the calls as they must be? Else `why` of the mount is set. 0 or -errno.
  * Under `contact`. */
 int mount_protection_begin(struct mount *mount);
+
+/* All files are left to the kernel: those of closed mounts are nobody's then. They are not read or
+ * written any more (EIO); what was written is sent, and fsync vouches for it. */
+void mount_protection_bar(void);
 
 /* Is the mount closed to the kernel? */
 static inline bool mount_is_closed(const struct mount *mount)

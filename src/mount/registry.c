@@ -1,4 +1,5 @@
 /* The registry, as this process uses it: opened, moved, left. */
+#include "mount/protection.h"
 #include "mount/registry.h"
 
 #include <stdatomic.h>
@@ -84,6 +85,7 @@ void mount_registry_leave(void)
     if (atomic_compare_exchange_strong(&stage, &none, 1)) {
         leave();
         atomic_store(&mount_left_to_kernel, removed);
+        mount_protection_bar();
         atomic_store(&stage, 2);
         return;
     }

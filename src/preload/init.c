@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 
 #include "durable/sync.h"
+#include "fd/closed.h"
 #include "fd/adopt.h"
 #include "fd/descriptors.h"
 #include "fd/life.h"
@@ -255,6 +256,11 @@ int preload_duplicated(int from, int to)
         return to;
     }
     struct preload_stay stay = preload_stay_begin();
+    if (to >= FILE_TABLE_SIZE && fd_is_closed(from)) {
+        sys_close(to);
+        preload_stay_end(stay);
+        return preload_fail(EMFILE);
+    }
     file_duplicated(from, to);
     int result = preload_is_stream(to) ? fd_demote_stream(to, stream_reason(to)) : 0;
     bool stays = result < 0 && file_is_managed(to);

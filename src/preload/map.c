@@ -18,7 +18,10 @@ PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags,
             errno = EOPNOTSUPP;
             return MAP_FAILED;
         }
-        if (fd_is_closed(fd)) {
+        struct preload_stay stay = preload_stay_begin();
+        bool closed = fd_is_closed(fd);
+        preload_stay_end(stay);
+        if (closed) {
             errno = ENODEV;
             return MAP_FAILED;
         }

@@ -25,14 +25,16 @@ void *sys_foreign_open(const char *soname, const char **why)
 
 /* ---- the gates ---- */
 
-/* Threads inside, and forks under way. Who goes in counts itself first, and then looks for a fork;
- * who forks counts itself first, and then looks for threads. So one of them sees the other. */
-static _Atomic unsigned inside[SYS_FOREIGNS];
-static _Atomic uint32_t forking; /* also a futex for threads at the gate */
+/* Threads at the gate or inside, and forks under way. Who goes in counts itself first, and then
+ * looks for a fork; who forks counts itself first, and then looks for threads. So one of them sees
+ * the other. `inside` are those that passed the gate. */
+static _Atomic unsigned coming[SYS_FOREIGNS], inside[SYS_FOREIGNS];
+static _Atomic uint32_t forking;  /* also a futex for threads at the gate */
+static _Atomic uint64_t begun_ns; /* when the last fork began */
 static _Atomic bool lost[SYS_FOREIGNS];
 
 static __thread unsigned deep[SYS_FOREIGNS]; /* how often this thread is inside */
-static __thread bool forks, handlers_fork; /* this thread forks; it was told by the handlers only */
+static __thread unsigned forks; /* forks that this thread began: a handler may fork amidst one */
 
 static uint64_t deadline_ns(int milliseconds)
 {
@@ -51,17 +53,18 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int milliseconds)
     sys_futex(word, FUTEX_WAIT_PRIVATE, seen, &limit);
 }
 
-/* For a second only: the thread that forks may wait for a lock which this thread holds. The child
- * then knows that a thread was inside. */
+/* For a second after its beginning only: the thread that forks may wait for a lock which this
+ * thread holds, or a handler has left it by siglongjmp(). The child then knows that a thread was
+ * inside. */
 static void await_forks(enum sys_foreign which)
 {
-    uint64_t until_ns = deadline_ns(FORK_WAIT_MS);
     uint32_t seen;
     int left;
-    while ((seen = atomic_load(&forking)) > 0 && (left = left_ms(until_ns)) > 0) {
-        atomic_fetch_sub(&inside[which], 1);
+    while ((seen = atomic_load(&forking)) > 0 &&
+           (left = left_ms(atomic_load(&begun_ns) + FORK_WAIT_MS * UINT64_C(1000000))) > 0) {
+        atomic_fetch_sub(&coming[which], 1);
         futex_wait(&forking, seen, left);
-        atomic_fetch_add(&inside[which], 1);
+        atomic_fetch_add(&coming[which], 1);
     }
 }
 
@@ -71,16 +74,19 @@ bool sys_foreign_enter(enum sys_foreign which)
         return false;
     if (deep[which]++ > 0)
         return true;
-    atomic_fetch_add(&inside[which], 1);
-    if (__builtin_expect(atomic_load(&forking) > 0, false) && !forks)
+    atomic_fetch_add(&coming[which], 1);
+    if (__builtin_expect(atomic_load(&forking) > 0, false) && forks == 0)
         await_forks(which);
+    atomic_fetch_add(&inside[which], 1);
     return true;
 }
 
 void sys_foreign_leave(enum sys_foreign which)
 {
-    if (--deep[which] == 0)
-        atomic_fetch_sub(&inside[which], 1);
+    if (--deep[which] > 0)
+        return;
+    atomic_fetch_sub(&inside[which], 1);
+    atomic_fetch_sub(&coming[which], 1);
 }
 
 bool sys_foreign_usable(enum sys_foreign which)
@@ -88,30 +94,33 @@ bool sys_foreign_usable(enum sys_foreign which)
     return !atomic_load_explicit(&lost[which], memory_order_relaxed);
 }
 
-static void begin(void)
-{
-    forks = true;
-    atomic_fetch_add(&forking, 1);
-}
-
-static void end(void)
-{
-    forks = false;
-    if (atomic_fetch_sub(&forking, 1) == 1)
-        sys_futex(&forking, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
-}
-
 static bool is_inside(void)
 {
     bool any = false;
     for (int which = 0; which < SYS_FOREIGNS; which++)
-        any = any || atomic_load(&inside[which]) > (deep[which] > 0 ? 1u : 0u);
+        any = any || atomic_load(&coming[which]) > (deep[which] > 0 ? 1u : 0u);
     return any;
+}
+
+void sys_foreign_fork_prepare(void)
+{
+    forks++;
+    atomic_store(&begun_ns, sys_now_ns());
+    atomic_fetch_add(&forking, 1);
+}
+
+void sys_foreign_fork_parent(void)
+{
+    if (forks == 0) /* the child: its handler has forgotten the fork */
+        return;
+    forks--;
+    if (atomic_fetch_sub(&forking, 1) == 1)
+        sys_futex(&forking, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
 }
 
 void sys_foreign_fork_begin(void)
 {
-    begin();
+    sys_foreign_fork_prepare();
     uint64_t until_ns = deadline_ns(FORK_WAIT_MS);
     while (is_inside() && left_ms(until_ns) > 0)
         sys_nanosleep_ms(1);
@@ -119,22 +128,7 @@ void sys_foreign_fork_begin(void)
 
 void sys_foreign_fork_end(void)
 {
-    if (forks) /* the child was told by its handler */
-        end();
-}
-
-void sys_foreign_fork_prepare(void)
-{
-    handlers_fork = !forks;
-    if (handlers_fork)
-        begin();
-}
-
-void sys_foreign_fork_parent(void)
-{
-    if (handlers_fork)
-        end();
-    handlers_fork = false;
+    sys_foreign_fork_parent();
 }
 
 /* ---- aside ---- */
@@ -256,9 +250,10 @@ void sys_foreign_fork_child(void)
         if (atomic_load(&inside[which]) > own)
             atomic_store(&lost[which], true);
         atomic_store(&inside[which], own);
+        atomic_store(&coming[which], own);
     }
     atomic_store(&forking, 0);
-    forks = handlers_fork = false;
+    forks = 0;
     pthread_mutex_init(&jobs_lock, NULL);
     jobs = NULL; /* their memory is lost: a few bytes */
     atomic_store(&running, false);

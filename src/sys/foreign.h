@@ -19,8 +19,9 @@ enum sys_foreign { SYS_FOREIGN_TLS, SYS_FOREIGN_KERBEROS, SYS_FOREIGNS };
 void *sys_foreign_open(const char *soname, const char **why);
 
 /*
- * Passes the gate. It waits while a fork is under way, at most a second. Hold no lock that
- * fd_fork_prepare() takes. Not in a handler (sys_critical_in_handler()); may be nested.
+ * Passes the gate. It waits while a fork is under way, at most a second. In a critical section
+ * (sys/critical.h), and without a lock that fd_fork_prepare() takes. Not in a handler
+ * (sys_critical_in_handler()); may be nested.
  * False: this process was forked while another thread was inside. Locks of the library may be held
  * for ever, so it cannot be used.
  */

@@ -8,6 +8,7 @@
 #include "fd/user.h"
 #include "fd/world.h"
 #include "file/table.h"
+#include "ledger/world.h"
 #include "mount/mounts.h"
 #include "mount/protection.h"
 
@@ -129,6 +130,7 @@ static void does_not_follow(void)
     step_done(0);
     step_wait(1);
     CHECK_EQUAL(engine_write(fd, block, BLOCK, 0), -EIO);
+    CHECK_EQUAL(engine_read(fd, block, BLOCK, 0), -EIO);
     CHECK(file_is_managed(fd));
     CHECK_EQUAL(fd_opened(open_file("f", O_RDWR), O_RDWR), -EIO);
     step_done(2);
@@ -144,6 +146,75 @@ SCENE_TEST(nobody_follows_another_process)
     scene_wait(closed);
     scene_wait(other);
     disk_expect("f", BLOCK, 0, 1);
+}
+
+static void has_another_descriptor(void)
+{
+    close_mount();
+    int fd = engine_adopt("f", O_RDWR), other = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(fd_demote_stream(fd, "stdio"), -EIO);
+    CHECK(file_is_managed(fd) && file_is_managed(other));
+    CHECK_EQUAL(fd_opened_for_stream(open_file("f", O_RDWR), O_RDWR, "stdio"), -EIO);
+    CHECK(file_is_managed(fd) && file_is_managed(other));
+    engine_put(other, BLOCK, 0, 1);
+}
+
+/* It would go along. */
+SCENE_TEST(a_stream_does_not_take_other_descriptors_along)
+{
+    disk_make("f", BLOCK, 0);
+    scene_run(has_another_descriptor);
+    disk_expect("f", BLOCK, 0, 1);
+}
+
+static void is_elsewhere(void)
+{
+    struct mount *mount = mounts_at(0);
+    close_mount();
+    strcat(mount->path, "/below");
+    mount->path_length = strlen(mount->path);
+    CHECK_EQUAL(fd_opened(open_file("f", O_RDWR), O_RDWR), -EIO);
+    CHECK_EQUAL(fd_opened_for_stream(open_file("f", O_RDWR), O_RDWR, "stdio"), -EIO);
+    mount->closed = false;
+    CHECK_EQUAL(fd_opened(open_file("f", O_RDWR), O_RDWR), 0);
+}
+
+SCENE_TEST(another_place_of_the_same_file_system_is_refused)
+{
+    disk_make("f", BLOCK, 0);
+    scene_run(is_elsewhere);
+}
+
+static void opens_again_and_again(void)
+{
+    struct stat status;
+    close_mount();
+    step_wait(0);
+    int fd = open_file("f", O_RDWR);
+    CHECK_EQUAL(fd_opened(fd, O_RDWR), -EIO);
+    CHECK_EQUAL(fstat(fd, &status), 0);
+    step_done(1);
+    step_wait(2);
+    CHECK(!ledger_world_is_pinned(status.st_dev, status.st_ino));
+    CHECK(file_is_managed(engine_adopt("f", O_RDWR)));
+}
+
+static void has_it_for_a_while(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(engine_demote(fd), 0);
+    step_done(0);
+    step_wait(1);
+}
+
+SCENE_TEST(an_open_that_is_refused_does_not_keep_the_file_there)
+{
+    disk_make("f", BLOCK, 0);
+    pid_t closed = scene_start(opens_again_and_again);
+    pid_t other = scene_start(has_it_for_a_while);
+    scene_wait(other);
+    step_done(2);
+    scene_wait(closed);
 }
 
 /* ---- what the kernel's mount covers ---- */

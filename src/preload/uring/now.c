@@ -2,6 +2,7 @@
 #include "ahead/ahead.h"
 #include "durable/fsync.h"
 #include "fd/adopt.h"
+#include "fd/closed.h"
 #include "fd/life.h"
 #include "fd/offset.h"
 #include "fd/stat.h"
@@ -226,7 +227,8 @@ static bool open_to_kernel(const struct io_uring_sqe *sqe)
     if (!asks_for_ours(sqe, &how))
         return true;
     bool there = sys_fstatat(sqe->fd, path, &status, 0) == 0;
-    if (there && fd_is_left_to_kernel(status.st_dev, status.st_ino))
+    if (there && !fd_closed_has_device(status.st_dev) &&
+        fd_is_left_to_kernel(status.st_dev, status.st_ino))
         return true; /* it may also have locks */
     /* One must not exist before; the other must not be closed. */
     if (how.flags & O_EXCL || (there && fd_is_locked(status.st_dev, status.st_ino)))
@@ -275,7 +277,7 @@ static ssize_t transfer(const struct io_uring_sqe *sqe, struct file_open *open, 
         return -EINVAL;
     if (offset >= 0)
         return (write ? io_pwritev : ahead_preadv)(open, fd, memory->vectors, memory->count, offset,
-                                                flags);
+                                                   flags);
     /* The kernel's descriptor has the offset, so it must still be there. */
     struct file_open *named = file_get(fd);
     if (named)
