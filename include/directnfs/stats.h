@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 10u
-#define DIRECTNFS_STATS_ENDED  "stats.ended.10" /* the 10 is the layout */
+#define DIRECTNFS_STATS_LAYOUT 11u
+#define DIRECTNFS_STATS_ENDED  "stats.ended.11" /* the 11 is the layout */
 
 enum {
     DIRECTNFS_HISTOGRAM_BUCKETS = 32,
@@ -116,6 +116,9 @@ struct directnfs_counters {
                                     carried out twice */
     uint64_t sequence_errors;    /* answers that deny the sequence or the slot of a call */
     uint64_t slot_waits;         /* times that a call found no free slot */
+    uint64_t kerberos_contexts;  /* contexts that were made */
+    uint64_t kerberos_renewals;  /* part of kerberos_contexts: made before the one before ended */
+    uint64_t kerberos_failures;  /* attempts to make one that failed */
 };
 
 struct directnfs_server_stats {
@@ -183,6 +186,8 @@ struct directnfs_path_stats {
     uint64_t reissued;  /* calls moved from it to another path */
     uint64_t oldest_ns; /* CLOCK_MONOTONIC: when its oldest call was sent, if that has waited for a
                            second or longer; else 0 */
+    uint64_t ticket_ends_ns; /* CLOCK_REALTIME: when the ticket ends that a context was last made
+                                with (Kerberos); 0: none was */
     struct directnfs_latency latency;
     char reason[DIRECTNFS_REASON_BYTES]; /* why this state; while it is up: why it was down last */
     char name[DIRECTNFS_ADDRESS_BYTES];  /* the server's */

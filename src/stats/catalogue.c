@@ -85,6 +85,9 @@ static const struct stats_field path_fields[] = {
           .help = "Calls moved from a path to another one."),
     FIELD("OLDEST_US", STATS_AGE, path_stats, oldest_ns, .metric = "path_oldest_call_seconds",
           .help = "How long the oldest call on a path waits, in any process; 0 below a second."),
+    FIELD("TICKET_S", STATS_UNTIL, path_stats, ticket_ends_ns,
+          .metric = "path_ticket_end_timestamp_seconds",
+          .help = "When the first of the processes' Kerberos tickets ends; 0: without Kerberos."),
     FIELD("SINCE", STATS_TIME, path_stats, since_ns),
     FIELD("REASON", STATS_CUT_END, path_stats, reason),
     UP_TO(DIRECTNFS_SERVERS, NULL, STATS_SERVER, path_stats, server),
@@ -203,6 +206,12 @@ static const struct stats_field counters[] = {
             "Answers that denied the sequence or the slot of a call."),
     COUNTER("SLOT_WAITS", slot_waits, "slot_waits_total",
             "Times that a call found no free slot of its session."),
+    COUNTER("KERBEROS_CONTEXTS", kerberos_contexts, "kerberos_contexts_total",
+            "Contexts of Kerberos that were made with servers."),
+    COUNTER("KERBEROS_RENEWALS", kerberos_renewals, "kerberos_renewals_total",
+            "Contexts that were made before the one before ended."),
+    COUNTER("KERBEROS_FAILURES", kerberos_failures, "kerberos_failures_total",
+            "Attempts to make a context of Kerberos that failed."),
     COUNTER("FILES_DIRECT", files_direct, "files_direct_total", "Files served by directnfs."),
     COUNTER("FILES_KERNEL", files_kernel, "files_kernel_total",
             "Files of a mount left or handed to the kernel."),
@@ -268,7 +277,7 @@ const char *stats_operation_name(unsigned operation)
 const char *stats_state_name(uint32_t state)
 {
     static const char *const names[] = {
-        [DIRECTNFS_CHANNEL_DOWN] = "down",       [DIRECTNFS_CHANNEL_UP] = "up",
+        [DIRECTNFS_CHANNEL_DOWN] = "down",      [DIRECTNFS_CHANNEL_UP] = "up",
         [DIRECTNFS_CHANNEL_PROBING] = "unused", [DIRECTNFS_CHANNEL_OFFLINE] = "offline",
         [DIRECTNFS_CHANNEL_SILENT] = "silent",
     };

@@ -33,6 +33,7 @@ enum stats_kind {
     /* Other numbers, as of now. */
     STATS_GAUGE,   /* uint64_t */
     STATS_AGE,     /* uint64_t, CLOCK_MONOTONIC: microseconds since then; 0: none */
+    STATS_UNTIL,   /* uint64_t, CLOCK_REALTIME: seconds until then; 0: none, or it is over */
     STATS_NUMBER,  /* uint32_t */
     STATS_PROCESS, /* the process, or that this is the sum */
     STATS_SERVER,  /* uint32_t, an index in `servers`; `bound` is none; the server's ID is shown */

@@ -233,7 +233,7 @@ void stats_waits_for_nothing(struct directnfs_stats *stats)
 {
     for (unsigned i = 0; i < stats->path_count && i < DIRECTNFS_PATHS; i++) {
         struct directnfs_path_stats *path = &stats->paths[i];
-        path->oldest_ns = 0;
+        path->oldest_ns = path->ticket_ends_ns = 0;
         if (path->state != DIRECTNFS_CHANNEL_SILENT)
             continue;
         path->state = DIRECTNFS_CHANNEL_UP;

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "stats/segment.h"
+#include "sys/sys.h"
 #include "sys/text.h"
 
 static void clean_text(char *text, size_t size)
@@ -35,6 +36,12 @@ void stats_clean(struct directnfs_stats *stats)
             clean_field(field, stats_at(field, stats_slot(stats, table, i / fields->count)));
         }
     }
+}
+
+uint64_t stats_seconds_until(uint64_t end_ns)
+{
+    uint64_t now = sys_clock_ns(CLOCK_REALTIME);
+    return end_ns > now ? (end_ns - now) / 1000000000 : 0;
 }
 
 uint64_t stats_age(const struct stats_snapshot *snapshot, uint64_t since_ns)

@@ -182,6 +182,8 @@ void stats_clean(struct directnfs_stats *stats);
 /* How long something lasts at the moment of the snapshot, in nanoseconds. It began at `since_ns`
  * (CLOCK_MONOTONIC; 0: it does not last). */
 uint64_t stats_age(const struct stats_snapshot *snapshot, uint64_t since_ns);
+/* Seconds until this time of CLOCK_REALTIME, in nanoseconds. 0: there is none, or it is over. */
+uint64_t stats_seconds_until(uint64_t end_ns);
 /* The earlier one of two times as for stats_age(). */
 static inline uint64_t stats_older(uint64_t a_ns, uint64_t b_ns)
 {

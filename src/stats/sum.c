@@ -184,6 +184,7 @@ void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *
                 memcpy(to->reason, from->reason, sizeof(to->reason));
             }
             to->oldest_ns = stats_older(to->oldest_ns, from->oldest_ns);
+            to->ticket_ends_ns = stats_older(to->ticket_ends_ns, from->ticket_ends_ns);
             combine_record(false, &stats_tables[STATS_PATHS].fields, to, from);
         } else if (sum->path_count < DIRECTNFS_PATHS) {
             to = &sum->paths[sum->path_count++];

@@ -151,9 +151,14 @@ static void print_paths(const struct stat_set *set, FILE *out)
     for (size_t f = 0; f < 2 * fields->count; f++) {
         const struct stats_field *field = &fields->list[f % fields->count];
         bool counter = field->kind == STATS_COUNT, age = field->kind == STATS_AGE;
-        if (!field->metric || (counter || age) != (f < fields->count))
+        bool until = field->kind == STATS_UNTIL;
+        if (!field->metric || (counter || age || until) != (f < fields->count))
             continue;
-        head(out, field->metric, age ? "gauge" : counter ? "counter" : "histogram", field->help);
+        head(out, field->metric,
+             age || until ? "gauge"
+             : counter    ? "counter"
+                          : "histogram",
+             field->help);
         for (unsigned i = 0; i < sum->path_count; i++) {
             const void *at = stats_at(field, &sum->paths[i]);
             if (age)
@@ -161,6 +166,8 @@ static void print_paths(const struct stat_set *set, FILE *out)
                         (double)stats_age(set->snapshot, *(const uint64_t *)at) / 1e9);
             else if (counter)
                 sample(out, field->metric, labels[i], *(const uint64_t *)at);
+            else if (until)
+                sample(out, field->metric, labels[i], *(const uint64_t *)at / 1000000000);
             else
                 histogram(out, field->metric, labels[i], at);
         }

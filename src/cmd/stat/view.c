@@ -28,6 +28,8 @@ static uint64_t number_of(const struct stat_row *row, const struct stats_field *
         return *(const uint64_t *)at;
     case STATS_AGE:
         return stats_age(row->set->snapshot, *(const uint64_t *)at) / 1000;
+    case STATS_UNTIL:
+        return stats_seconds_until(*(const uint64_t *)at);
     case STATS_LATENCY:
         return ((const struct directnfs_latency *)at)->calls;
     case STATS_ERRORS:

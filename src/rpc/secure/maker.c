@@ -6,6 +6,7 @@
 #include "rpc/transport.h"
 #include "rpc/secure/converse.h"
 #include "run/log_limit.h"
+#include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/foreign.h"
@@ -90,15 +91,30 @@ static bool is_waited_for(const struct rpc_making *making)
            making->fault.why == RPC_GSS_NO_SERVER;
 }
 
+/* Shows when the ticket ends. */
+static void show_end(const struct rpc_making *making)
+{
+    struct directnfs_path_stats *stats = making->secure->transport->channel->path->stats;
+    uint64_t ends_s = atomic_load(&making->identity->ends_s);
+    if (stats)
+        stats_set(&stats->ticket_ends_ns, ends_s * SECOND_NS);
+}
+
 static void install(struct rpc_making *making)
 {
     struct rpc_place *place = making->place;
+    const struct rpc_context *before = place->context;
+    uint64_t now = sys_now_ns();
+    stats_add(&stats_own->counters.kerberos_contexts, 1);
+    if (before && before->ends_ns > now)
+        stats_add(&stats_own->counters.kerberos_renewals, 1);
     if (place->context)
         rpc_context_put(making->secure, place->context);
     place->context = making->context;
+    show_end(making);
     place->context->references = 1;
     place->context->oldest = 1;
-    place->context->made_ns = sys_now_ns();
+    place->context->made_ns = now;
     place->failures = 0;
     rpc_place_unpark(making->secure->transport, place, !making->secure->transport->connected);
 }
@@ -110,6 +126,7 @@ static void note_failure(struct rpc_making *making)
     unsigned doubled = place->failures < RETRY_DOUBLED ? place->failures : RETRY_DOUBLED;
     uint64_t pause_ns = ((uint64_t)RETRY_FIRST_MS << doubled) * 1000000;
     bool waits = is_waited_for(making);
+    stats_add(&stats_own->counters.kerberos_failures, 1);
     place->failures++;
     place->retry_ns = now + pause_ns;
     if (place->context && place->context->ends_ns > now) {
