@@ -154,6 +154,23 @@ static int mount_over(struct mount *mount, struct net_address *address, int time
     return result;
 }
 
+/* Are all exports of the server under Kerberos, also by what the kernel's mounts have? */
+static bool is_secured(const struct mount_server *server)
+{
+    bool secured = true;
+    for (size_t i = 0; i < server->conf->export_count; i++) {
+        const struct conf_export *export = &server->conf->exports[i];
+        unsigned with = 0, without = 0;
+        for (unsigned j = 0; j < mounts_count(); j++) {
+            const struct mount *mount = mounts_at(j);
+            with += mount->conf == export && mount->security >= CONF_SECURITY_KRB5;
+            without += mount->conf == export && mount->security < CONF_SECURITY_KRB5;
+        }
+        secured = secured && without == 0 && (with > 0 || export->security >= CONF_SECURITY_KRB5);
+    }
+    return secured;
+}
+
 /* Makes the server as src/net sees it: the path that was mounted over first, then all others. */
 static int make_server(struct mount_server *server, unsigned stats_id, size_t mounted,
                        const struct mount_addresses *addresses)
@@ -173,12 +190,9 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
         net_address_set_port(&paths[count++].peer, server->nfsport);
     }
     bool moves = named && server->version->leads_here && !server->conf->fence;
-    bool secured = true;
-    for (size_t i = 0; i < server->conf->export_count; i++)
-        secured = secured && server->conf->exports[i].security >= CONF_SECURITY_KRB5;
     struct net_server_options options = {
         .name = server->conf->name,
-        .secured = secured,
+        .secured = is_secured(server),
         .id = stats_id,
         .connections_max = server->conf->connections ? server->conf->connections
                                                      : (unsigned)mount_tunables.connections,

@@ -32,7 +32,9 @@ enum { SECURE_CONTEXTS = 512, SECURE_OVERHEAD = 32 };
 struct secure {
     /* the library */
     _Atomic bool no_ticket, expired, no_kdc; /* acquiring a credential fails so, */
-    _Atomic bool hangs;                      /* or does not return */
+    _Atomic uint32_t lucky;                  /* except for this user; 0: nobody. */
+    _Atomic bool hangs;                      /* Or it does not return. */
+    _Atomic bool late;                       /* a wrong MIC is called that of an ended context */
     _Atomic uint32_t lifetime_s;
     _Atomic unsigned acquired;
     /* the server */

@@ -4,6 +4,7 @@
 #include "rpc/secure/secure.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
+#include "sys/sys.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -178,7 +179,7 @@ int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call)
         if (secure->places[i].identity == call->identity)
             context = secure->places[i].context;
     }
-    if (!context)
+    if (!rpc_context_is_good(context, sys_now_ns()) || rpc_context_room(context) == 0)
         return -EKEYEXPIRED;
     struct rpc_dress *dress = dress_for(transport, call);
     if (!dress)
@@ -191,9 +192,10 @@ int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call)
     else if (at && call->identity->service == RPC_SERVICE_PRIVACY)
         at = put_encrypted(at, call, context, sequence, &error);
     if (!at) {
+        rpc_context_advance(context); /* nobody will answer this number */
         if (error == -EFAULT || error == -ETIMEDOUT || error == -ENOMEM)
             return error;
-        rpc_secure_refuse(transport, call->identity, context);
+        rpc_secure_refuse(transport, call->identity, context, 0);
         return -EKEYEXPIRED;
     }
     dress->own_length = dress->length = (size_t)(at - dress->bytes);
