@@ -5,6 +5,7 @@
 #include "mount/mounts.h"
 #include "mount/paths.h"
 #include "mount/probe.h"
+#include "mount/protection.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -154,23 +155,6 @@ static int mount_over(struct mount *mount, struct net_address *address, int time
     return result;
 }
 
-/* Are all exports of the server under Kerberos, also by what the kernel's mounts have? */
-static bool is_secured(const struct mount_server *server)
-{
-    bool secured = true;
-    for (size_t i = 0; i < server->conf->export_count; i++) {
-        const struct conf_export *export = &server->conf->exports[i];
-        unsigned with = 0, without = 0;
-        for (unsigned j = 0; j < mounts_count(); j++) {
-            const struct mount *mount = mounts_at(j);
-            with += mount->conf == export && mount->security >= CONF_SECURITY_KRB5;
-            without += mount->conf == export && mount->security < CONF_SECURITY_KRB5;
-        }
-        secured = secured && without == 0 && (with > 0 || export->security >= CONF_SECURITY_KRB5);
-    }
-    return secured;
-}
-
 /* Makes the server as src/net sees it: the path that was mounted over first, then all others. */
 static int make_server(struct mount_server *server, unsigned stats_id, size_t mounted,
                        const struct mount_addresses *addresses)
@@ -192,7 +176,8 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
     bool moves = named && server->version->leads_here && !server->conf->fence;
     struct net_server_options options = {
         .name = server->conf->name,
-        .secured = is_secured(server),
+        .secured = mount_protection_by_kerberos(server, true),
+        .kerberos = mount_protection_by_kerberos(server, false),
         .id = stats_id,
         .connections_max = server->conf->connections ? server->conf->connections
                                                      : (unsigned)mount_tunables.connections,

@@ -4,6 +4,7 @@
 
 #include "mount/mounts.h"
 #include "rpc/secure/gss.h"
+#include "sys/critical.h"
 #include "sys/log.h"
 
 void mount_protection_learn(struct mount *mount, bool unknown)
@@ -21,17 +22,42 @@ void mount_protection_learn(struct mount *mount, bool unknown)
     mount->lost = mount->closed && !mount->server->lost ? &mount->barred : mount->server->lost;
 }
 
+bool mount_protection_by_kerberos(const struct mount_server *server, bool all)
+{
+    bool every = true, any = false;
+    for (size_t i = 0; i < server->conf->export_count; i++) {
+        const struct conf_export *export = &server->conf->exports[i];
+        unsigned with = 0, without = 0;
+        for (unsigned j = 0; j < mounts_count(); j++) {
+            const struct mount *mount = mounts_at(j);
+            with += mount->conf == export && mount->security >= CONF_SECURITY_KRB5;
+            without += mount->conf == export && mount->security < CONF_SECURITY_KRB5;
+        }
+        bool is = without == 0 && (with > 0 || export->security >= CONF_SECURITY_KRB5);
+        every = every && is;
+        any = any || is || with > 0;
+    }
+    return all ? every : any;
+}
+
+int mount_protection_load(struct mount *mount)
+{
+    struct rpc_gss_fault fault;
+    if (mount->security < CONF_SECURITY_KRB5 || rpc_gss_is_loaded())
+        return 0;
+    if (sys_critical_in_handler())
+        return -EAGAIN;
+    if (!rpc_gss_load(&fault) && mount_may_say(mount, "kerberos", -EPROTONOSUPPORT))
+        log_error("mount %s: %s: %s; %s", mount->conf->mount, rpc_gss_reason(fault.why), fault.text,
+                  rpc_gss_remedy(fault.why));
+    return 0;
+}
+
 int mount_protection_begin(struct mount *mount)
 {
-    if (mount->security >= CONF_SECURITY_KRB5) {
-        struct rpc_gss_fault fault;
-        if (!rpc_gss_load(&fault)) {
-            mount->why = REACH_NO_KERBEROS;
-            if (mount_may_say(mount, "kerberos", -EPROTONOSUPPORT))
-                log_error("mount %s: %s: %s; %s", mount->conf->mount, rpc_gss_reason(fault.why),
-                          fault.text, rpc_gss_remedy(fault.why));
-            return -EPROTONOSUPPORT;
-        }
+    if (mount->security >= CONF_SECURITY_KRB5 && !rpc_gss_is_loaded()) {
+        mount->why = REACH_NO_KERBEROS;
+        return -EPROTONOSUPPORT;
     }
     if (mount->server->tls >= CONF_TLS_PREFER) {
         mount->why = REACH_NO_TLS;

@@ -21,6 +21,14 @@ static inline const char *mount_protection_text(const struct mount *mount)
     return reach_protection_text(mount->security, mount->server->tls == CONF_TLS_REQUIRE);
 }
 
+/* Are all exports of the server under Kerberos (`all`), or may some be? Also by what the kernel's
+ * mounts have. */
+bool mount_protection_by_kerberos(const struct mount_server *server, bool all);
+
+/* To be called before the lock of the contact is taken: loads what the mount needs. 0, or -EAGAIN:
+ * this thread is in a handler, and another one is to do it. */
+int mount_protection_load(struct mount *mount);
+
 /* Can this process protect the calls as they must be? Else `why` of the mount is set. 0 or -errno.
  * Under `contact`. */
 int mount_protection_begin(struct mount *mount);

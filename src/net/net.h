@@ -124,6 +124,7 @@ struct net_server_options {
     unsigned soft_timeout_s;       /* a call that waits so long fails; 0: never (hard) */
     unsigned nfs_version;          /* the version for pings; 0: any */
     bool secured;                  /* Kerberos: AUTH_SYS is never used */
+    bool kerberos;                 /* some calls may be under Kerberos */
     bool hidden;                   /* for a probe: not on the log, not in the statistics */
     bool once;                     /* a connection that fails, or ends, is an error for its calls */
     /* The only path is down: is another address known, where a probe may find the server? False:

@@ -137,7 +137,8 @@ static void note_failure(struct rpc_making *making)
     unsigned doubled = place->failures < RETRY_DOUBLED ? place->failures : RETRY_DOUBLED;
     uint64_t pause_ns = ((uint64_t)RETRY_FIRST_MS << doubled) * 1000000;
     bool waits = is_waited_for(making);
-    stats_add(&stats_own->counters.kerberos_failures, 1);
+    if (!is_refused_by_mount(making))
+        stats_add(&stats_own->counters.kerberos_failures, 1);
     place->failures++;
     place->retry_ns = now + pause_ns;
     if (place->context && place->context->ends_ns > now) {
@@ -161,7 +162,8 @@ static void finish(struct rpc_making *making, bool made)
 {
     struct rpc_secure *secure = making->secure;
     struct rpc_identity *identity = (struct rpc_identity *)making->identity;
-    atomic_store(&identity->why, made ? RPC_GSS_WELL : (uint32_t)making->fault.why);
+    if (made || !is_refused_by_mount(making))
+        atomic_store(&identity->why, made ? RPC_GSS_WELL : (uint32_t)making->fault.why);
     if (made) {
         set_times(making->context, identity, making->gss.lifetime_s);
         atomic_store(&identity->worked, true);
