@@ -56,12 +56,17 @@ void mounts_end_sessions(void)
     enum { PATIENCE_MS = 1000 };
     for (unsigned i = 0; i < mounts_count(); i++) {
         const struct mount_server *server = mounts_at(i)->server;
-        if (!server->session || !server->net)
+        if (!server->net)
             continue;
+        if (!server->session) {
+            rpc_contexts_end(server->net);
+            continue;
+        }
         const struct rpc_auth *auth = mount_auth_now(mounts_at(i));
         struct nfs_client client = mount_client(mounts_at(i), auth);
         client.timeout_ms = PATIENCE_MS;
         if (auth)
             server->version->session_end(&client);
+        rpc_contexts_end(server->net);
     }
 }

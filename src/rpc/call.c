@@ -504,10 +504,22 @@ static void end_makers(struct rpc_transport *transport)
     }
 }
 
+void rpc_contexts_end(struct net_server *server)
+{
+    enum { PATIENCE_MS = 50 };
+    unsigned count = atomic_load(&server->channel_count);
+    for (unsigned i = 0; i < count; i++) {
+        struct rpc_transport *transport = server->channels[i]->transport;
+        if (transport && transport->secure && !rpc_secure_end(transport, PATIENCE_MS))
+            return; /* the server is away */
+    }
+}
+
 void rpc_server_destroy(struct net_server *server)
 {
     if (!server)
         return;
+    rpc_contexts_end(server);
     net_server_leave(server); /* first: these threads may be closing a connection */
     for (unsigned i = 0; i < server->channel_count; i++) {
         struct rpc_transport *transport = server->channels[i]->transport;

@@ -285,6 +285,9 @@ void rpc_follow_path(struct net_path *path);
 /* Does the channel answer a ping? See struct net_server_options. */
 bool rpc_answers(struct net_channel *channel, bool connect, int timeout_ms);
 
+/* The contexts of Kerberos are not needed any more: tells the server. It waits for little. */
+void rpc_contexts_end(struct net_server *server);
+
 /* net_server_destroy() for a server that was called: also frees what rpc keeps for its channels.
  * NULL: does nothing. */
 void rpc_server_destroy(struct net_server *server);

@@ -76,13 +76,17 @@ static OM_uint32 acquire(OM_uint32 *minor, gss_name_t name, OM_uint32 time, gss_
     atomic_fetch_add(&secure.acquired, 1);
     while (atomic_load(&secure.hangs))
         sys_nanosleep_ms(1);
-    *minor = atomic_load(&secure.no_kdc) ? (OM_uint32)-1765328228L : 0; /* KRB5_KDC_UNREACH */
+    bool stalls = atomic_load(&secure.stalls) && store && store->count > 0 &&
+                  strcmp(store->elements[0].value, "stalled") == 0;
+    *minor =
+        stalls || atomic_load(&secure.no_kdc) ? (OM_uint32)-1765328228L : 0; /* KRB5_KDC_UNREACH */
     if (*minor)
         return GSS_S_FAILURE;
     if (atomic_load(&secure.no_ticket))
         return GSS_S_NO_CRED;
     *credential = (gss_cred_id_t)malloc(1);
-    *(bool *)*credential = lucky != 0 && lucky == strtoul(cache + strlen("toy-"), NULL, 10);
+    *(bool *)*credential = lucky != 0 && strncmp(cache, "toy-", 4) == 0 &&
+                           lucky == strtoul(cache + strlen("toy-"), NULL, 10);
     return GSS_S_COMPLETE;
 }
 
@@ -276,15 +280,25 @@ void secure_begin(void)
     rpc_gss_use(&api);
 }
 
-const struct rpc_auth *secure_auth(uint32_t uid, enum rpc_service service)
+static const struct rpc_auth *auth_of(uint32_t uid, enum rpc_service service, const char *cache)
 {
-    char *cache = malloc(32);
-    snprintf(cache, 32, "toy-%u", uid);
     const struct rpc_identity like = {
         .uid = uid, .service = service, .server = "nfs@toy", .cache = cache};
     struct rpc_auth *auth = calloc(1, sizeof(*auth));
     rpc_auth_secure(auth, 0, rpc_identity_of(&like));
     return auth;
+}
+
+const struct rpc_auth *secure_auth(uint32_t uid, enum rpc_service service)
+{
+    char *cache = malloc(32);
+    snprintf(cache, 32, "toy-%u", uid);
+    return auth_of(uid, service, cache);
+}
+
+const struct rpc_auth *secure_auth_stalled(uint32_t uid, enum rpc_service service)
+{
+    return auth_of(uid, service, "stalled");
 }
 
 /* A credential of RPCSEC_GSS: RFC 2203 section 5. */

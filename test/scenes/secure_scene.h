@@ -33,6 +33,7 @@ struct secure {
     /* the library */
     _Atomic bool no_ticket, expired, no_kdc; /* acquiring a credential fails so, */
     _Atomic uint32_t lucky;                  /* except for this user; 0: nobody. */
+    _Atomic bool stalls;                     /* That of secure_auth_stalled(): as without a KDC. */
     _Atomic bool hangs;                      /* Or it does not return. */
     _Atomic bool late;                       /* a wrong MIC is called that of an ended context */
     _Atomic uint32_t lifetime_s;
@@ -62,5 +63,6 @@ void secure_answer(struct server *server, const uint8_t *call, size_t length,
 
 /* A credential of this user and service. */
 const struct rpc_auth *secure_auth(uint32_t uid, enum rpc_service service);
+const struct rpc_auth *secure_auth_stalled(uint32_t uid, enum rpc_service service);
 
 #endif

@@ -177,6 +177,8 @@ static void *serve(void *context)
             else
                 answer_call(server, call, length, &held[count]);
             count += held[count].length > 0;
+            if (count > atomic_load(&server->most_held))
+                atomic_store(&server->most_held, count);
             if (count == HELD_MAX || server->script.order == IN_ORDER) {
                 good = send_held(connection, held, count, &sent, &seed);
                 count = 0;

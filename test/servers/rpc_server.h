@@ -74,6 +74,7 @@ struct server {
     _Atomic unsigned refused; /* connections: see script.limit */
     _Atomic unsigned calls;   /* that came, without pings: those depend on the machine's speed */
     _Atomic unsigned replies, changed_xids, bad_calls;
+    _Atomic unsigned most_held;    /* calls that came before one of them was answered */
     _Atomic uint32_t xids[TOKENS]; /* with which a token was first seen */
 };
 

@@ -87,8 +87,9 @@ SECURE_TEST(no_more_calls_than_the_window)
     secure.window = 4;
     query_auth = secure_auth(1000, RPC_SERVICE_INTEGRITY);
     exchange(64, 4);
-    server->script.order = RANDOM;
+    server->script.order = REVERSE;
     exchange(64, 4);
+    assert_in_range(server->most_held, 2, 4);
     check_seen();
 }
 
@@ -126,12 +127,17 @@ SECURE_TEST(replies_that_are_not_what_they_should_be)
             bool body = trick >= TRICK_BODY && trick <= TRICK_CLEAR;
             if (body && services[i] == RPC_SERVICE_NONE)
                 continue;
+            unsigned connections = server->connections, contexts = secure.contexts;
             query_auth = secure_auth(2000 + (uint32_t)trick, services[i]);
             atomic_store(&secure.trick, trick);
             atomic_store(&secure.tricks, 3);
             atomic_store(&secure.every, 5);
             exchange(5, 6);
             assert_int_equal(atomic_load(&secure.tricks), 0);
+            /* It was not believed: the call was sent again, over another connection if need be. */
+            assert_true(secure.contexts > contexts + 1);
+            if (trick < TRICK_CREDPROBLEM)
+                assert_true(server->connections > connections);
         }
     }
     check_seen();
@@ -406,6 +412,43 @@ SECURE_TEST(a_call_for_which_nobody_waits_ends_with_soft_timeout)
     rpc_submit(client, &call, 1);
     rpc_drive(client->channels[0], call_has_ended, NULL, 0);
     assert_int_equal(atomic_load(&call_ended), -ENETDOWN);
+}
+
+/* ---- the end ---- */
+
+SECURE_TEST(contexts_are_ended)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        query_auth = secure_auth(1000 + i, services[i]);
+        exchange(4, 1);
+    }
+    rpc_contexts_end(client);
+    assert_int_equal(secure.destroyed, 3);
+    check_seen();
+}
+
+/* More users without a ticket than there are places do not keep out one that has one. */
+SECURE_TEST(places_of_users_that_get_no_context)
+{
+    enum { STALLED = RPC_PLACES + 4 };
+    struct query queries[STALLED + 1];
+    struct rpc_call *calls[STALLED + 1];
+    memset(queries, 0, sizeof(queries));
+    secure.stalls = true;
+    for (uint32_t i = 0; i <= STALLED; i++) {
+        query_auth = i < STALLED ? secure_auth_stalled(1000 + i, services[i % 3])
+                                 : secure_auth(999, RPC_SERVICE_PRIVACY);
+        query_begin(&queries[i], ECHO, i, 0);
+        calls[i] = &queries[i].call;
+    }
+    rpc_submit(client, calls, STALLED + 1);
+    rpc_wait(calls + STALLED, 1);
+    assert_true(query_good(&queries[STALLED]));
+    secure.stalls = false;
+    rpc_wait(calls, STALLED);
+    for (uint32_t i = 0; i < STALLED; i++)
+        assert_true(query_good(&queries[i]));
+    check_seen();
 }
 
 /* ---- connections, processes ---- */

@@ -13,6 +13,7 @@ enum {
     FLAVOR = 6,
     GSS_VERSION = 1,
     PROCEDURE_DATA = 0,
+    PROCEDURE_DESTROY = 3,
     HEAD_PLAIN = 28, /* of a call's head: record mark, and the header up to the credential */
     HEAD_MOST = HEAD_PLAIN + 8 + 20 + RPC_HANDLE_MAX + 8 + RPC_GSS_MIC_MAX
 };
@@ -92,9 +93,9 @@ static uint8_t *put_header(struct rpc_dress *dress, const struct rpc_call *call,
     at = put(at + HEAD_PLAIN, FLAVOR);
     at = put(at, 20 + handle);
     at = put(at, GSS_VERSION);
-    at = put(at, PROCEDURE_DATA);
+    at = put(at, dress->destroys ? PROCEDURE_DESTROY : PROCEDURE_DATA);
     at = put(at, sequence);
-    at = put(at, (uint32_t)call->identity->service);
+    at = put(at, (uint32_t)(dress->destroys ? RPC_SERVICE_NONE : call->identity->service));
     at = put(at, context->handle_length);
     memcpy(at, context->handle, context->handle_length);
     at = pad(at + context->handle_length, context->handle_length);
@@ -155,6 +156,14 @@ static struct rpc_dress *dress_for(struct rpc_transport *transport, struct rpc_c
     return dress;
 }
 
+bool rpc_secure_destroys(struct rpc_transport *transport, struct rpc_call *call)
+{
+    struct rpc_dress *dress = dress_for(transport, call);
+    if (dress)
+        dress->destroys = true;
+    return dress != NULL;
+}
+
 /* Notes under which sequence number the call is sent now. */
 static void note_copy(struct rpc_secure *secure, struct rpc_dress *dress,
                       struct rpc_context *context, uint32_t sequence)
@@ -166,7 +175,8 @@ static void note_copy(struct rpc_secure *secure, struct rpc_dress *dress,
     dress->copies[0].context = context;
     dress->copies[0].sequence = sequence;
     context->references++;
-    context->under_way++;
+    if (context->under_way++ == 0)
+        context->stands_ns = sys_now_ns();
     context->open[sequence % RPC_WINDOW_MAX / 64] |= UINT64_C(1) << sequence % 64;
     dress->counted = true;
 }
@@ -187,7 +197,9 @@ int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call)
     uint32_t sequence = ++context->sequence;
     int error = 0;
     uint8_t *at = put_header(dress, call, context, sequence, &error);
-    if (at && call->identity->service == RPC_SERVICE_INTEGRITY)
+    if (at && dress->destroys)
+        ; /* it has no arguments */
+    else if (at && call->identity->service == RPC_SERVICE_INTEGRITY)
         at = put_signed(at, call, context, sequence, &error);
     else if (at && call->identity->service == RPC_SERVICE_PRIVACY)
         at = put_encrypted(at, call, context, sequence, &error);

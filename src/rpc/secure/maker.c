@@ -126,7 +126,7 @@ static void install(struct rpc_making *making)
     show_end(making);
     place->context->references = 1;
     place->context->oldest = 1;
-    place->context->made_ns = now;
+    place->context->stands_ns = now;
     rpc_place_unpark(making->secure->transport, place, !making->secure->transport->connected);
 }
 
@@ -263,11 +263,10 @@ static struct rpc_making *take(struct rpc_secure *secure, uint64_t now)
 }
 
 /* No thread can make it now. Threads that wait for it do: see rpc_secure_make_here(). */
-static void put_back(struct rpc_making *making, uint64_t now)
+static void put_back(struct rpc_making *making)
 {
     making->place->making = false;
     making->place->wanted = true;
-    making->place->retry_ns = now + RETRY_FIRST_MS * UINT64_C(1000000);
     sys_free(making->context);
     secure_put(making->secure);
     sys_free(making);
@@ -326,7 +325,8 @@ static uint64_t look_after(struct rpc_secure *secure)
         atomic_store(&makers.starved, !starts);
         pthread_mutex_lock(&transport->lock);
         if (!starts) {
-            put_back(making, now);
+            put_back(making);
+            next = now + RETRY_FIRST_MS * UINT64_C(1000000);
             break;
         }
     }
@@ -395,8 +395,7 @@ void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
     if (!wanted || busy || sys_critical_in_handler())
         return;
     bool can_start = start() && !atomic_load(&makers.starved);
-    struct rpc_making *making =
-        can_start ? NULL : take(secure, sys_now_ns() + RETRY_FIRST_MS * UINT64_C(1000000));
+    struct rpc_making *making = can_start ? NULL : take(secure, sys_now_ns());
     if (!making)
         return;
     making->is_ours = false;
@@ -408,6 +407,51 @@ void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
     make(making);
     pthread_mutex_lock(&transport->lock);
     busy = false;
+}
+
+/* ---- the end ---- */
+
+/* The places whose contexts can be ended now. */
+static unsigned take_endings(struct rpc_transport *transport, struct rpc_call *calls)
+{
+    struct rpc_secure *secure = transport->secure;
+    unsigned count = 0;
+    for (unsigned i = 0; i < RPC_PLACES; i++) {
+        struct rpc_place *place = &secure->places[i];
+        struct rpc_auth auth;
+        if (!place->context || !place->context->proven || place->context->under_way > 0 ||
+            place->making)
+            continue;
+        rpc_auth_secure(&auth, 0, place->identity);
+        struct rpc_call *call = &calls[count];
+        rpc_call_end(call, rpc_call_begin(call, &auth, place->program, place->version, 0));
+        count += rpc_secure_destroys(transport, call);
+    }
+    return count;
+}
+
+bool rpc_secure_end(struct rpc_transport *transport, int timeout_ms)
+{
+    struct rpc_call *calls[RPC_PLACES], *memory;
+    unsigned count = 0;
+    if (!transport->secure || sys_critical_in_handler() ||
+        !(memory = sys_alloc(RPC_PLACES * sizeof(*memory))))
+        return true;
+    for (unsigned i = 0; i < RPC_PLACES; i++)
+        calls[i] = &memory[i];
+    pthread_mutex_lock(&transport->lock);
+    if (transport->connected)
+        count = take_endings(transport, memory);
+    pthread_mutex_unlock(&transport->lock);
+    bool answered = true;
+    if (count > 0) {
+        rpc_submit_on(transport->channel, calls, count);
+        rpc_wait_for(calls, count, timeout_ms);
+    }
+    for (unsigned i = 0; i < count; i++)
+        answered = answered && memory[i].error != -ETIMEDOUT;
+    sys_free(memory);
+    return answered;
 }
 
 /* ---- the list ---- */

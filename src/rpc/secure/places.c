@@ -28,9 +28,12 @@ void rpc_context_put(struct rpc_secure *secure, struct rpc_context *context)
 
 void rpc_context_advance(struct rpc_context *context)
 {
+    uint32_t before = context->oldest;
     while (context->oldest <= context->sequence &&
            !(context->open[context->oldest % RPC_WINDOW_MAX / 64] >> context->oldest % 64 & 1))
         context->oldest++;
+    if (context->oldest != before)
+        context->stands_ns = sys_now_ns();
 }
 
 bool rpc_context_is_good(const struct rpc_context *context, uint64_t now)
@@ -144,7 +147,7 @@ static void want(struct rpc_secure *secure, struct rpc_place *place, const struc
 bool rpc_context_is_held_up(const struct rpc_context *context, uint64_t now)
 {
     return rpc_context_room(context) == 0 && context->under_way <= context->window / 2 &&
-           now - context->made_ns > HELD_UP_NS;
+           now - context->stands_ns > HELD_UP_NS;
 }
 
 static void park(struct rpc_transport *transport, struct rpc_call *call)
@@ -166,7 +169,7 @@ static void park(struct rpc_transport *transport, struct rpc_call *call)
     append(&place->parked_end, call);
     if (!rpc_context_is_good(place->context, now) || rpc_context_is_held_up(place->context, now))
         want(secure, place, call);
-    else if (first && now - place->context->made_ns <= HELD_UP_NS)
+    else if (first && now - place->context->stands_ns <= HELD_UP_NS)
         rpc_secure_kick(secure); /* it looks later whether the context is held up */
 }
 

@@ -180,7 +180,7 @@ static int denied(struct rpc_transport *transport, struct rpc_call *call, const 
         length >= 20 && rpc_word(message + 12) == AUTH_ERROR ? rpc_word(message + 16) : 0;
     bool anew = status == CREDPROBLEM || status == CTXPROBLEM || status == REJECTEDCRED ||
                 status == REJECTEDVERF || status == BADCRED || status == BADVERF;
-    if (call->identity == &rpc_identity_making || !call->dress)
+    if (call->identity == &rpc_identity_making || !call->dress || call->dress->destroys)
         anew = false;
     if (anew &&
         (call->dress->denials < RPC_DENIALS_MAX || atomic_load(&call->identity->answered))) {
@@ -191,9 +191,10 @@ static int denied(struct rpc_transport *transport, struct rpc_call *call, const 
         send_again(transport, call);
         return 0;
     }
-    bool making = call->identity == &rpc_identity_making;
+    bool harmless =
+        call->identity == &rpc_identity_making || (call->dress && call->dress->destroys);
     end_unsettled(transport, call, -EACCES);
-    return making ? 0 : -ECONNRESET;
+    return harmless ? 0 : -ECONNRESET;
 }
 
 /* The answer to a call that makes a context: verifier and results, as they came. */
@@ -226,6 +227,12 @@ int rpc_secure_answered(void *context, struct rpc_call *call, uint8_t *message, 
         return -EBADMSG;
     if (call->identity == &rpc_identity_making)
         return answer_making(transport, call, message, length);
+    if (call->dress && call->dress->destroys) { /* knfsd signs this one in another way */
+        call->error = 0;
+        call->results_length = call->received = 0;
+        rpc_call_answered(transport, call);
+        return 0;
+    }
     int result = -EBADMSG;
     if (verifier_of(message, length, &verifier, &results))
         result = verify(call, verifier.at, verifier.length, &copy);

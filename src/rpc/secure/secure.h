@@ -41,7 +41,7 @@ struct rpc_context {
     uint64_t open[RPC_WINDOW_MAX / 64]; /* a bit for each that is not answered */
     uint32_t handle_length;
     uint8_t handle[RPC_HANDLE_MAX];
-    uint64_t made_ns;
+    uint64_t stands_ns;       /* since when `oldest` has not been answered */
     uint64_t ends_ns;         /* when its ticket ends (CLOCK_MONOTONIC); 0: not known */
     uint64_t renew_ns;        /* when another one is to be made; 0: never */
     bool proven;              /* a call was answered in it */
@@ -78,6 +78,7 @@ struct rpc_dress {
         uint32_t sequence;
     } copies[RPC_COPIES_KNOWN]; /* the last one first */
     bool counted;               /* under way in the context of the last copy */
+    bool destroys;              /* it ends its context: RPCSEC_GSS_DESTROY */
     unsigned denials;           /* how often the server denied it, */
     unsigned forgeries;         /* and how often a reply was not believed */
     size_t capacity;            /* of bytes[] */
@@ -165,6 +166,9 @@ void rpc_secure_park_first(struct rpc_transport *transport);
  * application is missing, -ENOMEM, -ETIMEDOUT: not in this handler, or -EKEYEXPIRED: its context is
  * of no use. */
 int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call);
+/* For a call of procedure NULL that was not submitted yet: it ends its context. False: no memory.
+ */
+bool rpc_secure_destroys(struct rpc_transport *transport, struct rpc_call *call);
 /* Vectors for a dressed call: at most payload_count + 3. */
 int rpc_secure_vectors(const struct rpc_call *call, struct iovec *vectors);
 size_t rpc_secure_length(const struct rpc_call *call);
@@ -191,6 +195,9 @@ int rpc_secure_verified(void *transport, struct rpc_call *call, const uint8_t *m
 struct rpc_secure *rpc_secure_of(struct rpc_transport *transport);
 /* A place wants a context. */
 void rpc_secure_kick(struct rpc_secure *secure);
+/* Tells the server that the contexts are not needed any more. Waits for its answers, at most so
+ * long. False: they did not come. Not under the lock. */
+bool rpc_secure_end(struct rpc_transport *transport, int timeout_ms);
 /* For a thread that waits, if no thread of ours can be started: makes a context that is wanted.
  * Frees the lock meanwhile, and gives up the lead, if it has it. */
 void rpc_secure_make_here(struct rpc_transport *transport, bool *lead);
