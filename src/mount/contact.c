@@ -273,18 +273,20 @@ int mount_contact(struct mount *mount, const char **reason)
     }
     if (state == MOUNT_READY)
         return 0;
-    if (!mount_protection_load(mount)) {
-        *reason = reach_reason(REACH_IN_HANDLER);
-        return -EPERM;
-    }
+    bool early =
+        state == MOUNT_FAILED && sys_now_ns() < __atomic_load_n(&mount->retry_ns, __ATOMIC_RELAXED);
+    int result = state == MOUNT_REFUSED || early ? 0 : mount_protection_load(mount);
     pthread_mutex_lock(&mount->contact);
     state = atomic_load(&mount->state);
-    int result = 0;
-    if (state == MOUNT_REFUSED) {
+    if (state == MOUNT_READY) {
+        result = 0;
+    } else if (result != 0) {
+        mount->why = REACH_IN_HANDLER; /* the next one who asks is not, mostly */
+    } else if (state == MOUNT_REFUSED) {
         result = -EXDEV;
     } else if (state == MOUNT_FAILED && sys_now_ns() < mount->retry_ns) {
         result = -EHOSTDOWN;
-    } else if (state != MOUNT_READY) {
+    } else {
         result = contact(mount);
         int now = result == 0 ? MOUNT_READY : result == -EXDEV ? MOUNT_REFUSED : MOUNT_FAILED;
         bool abroad = result == -ENONET && mount->why == REACH_ABROAD; /* this thread alone */

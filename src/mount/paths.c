@@ -187,12 +187,10 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
         net_address_set_port(&paths[count++].peer, server->nfsport);
     }
     bool moves = named && server->version->leads_here && !server->conf->fence;
-    bool secured = true;
-    for (size_t i = 0; i < server->conf->export_count; i++)
-        secured = secured && server->conf->exports[i].security >= CONF_SECURITY_KRB5;
     struct net_server_options options = {
         .name = server->conf->name,
-        .secured = secured,
+        .secured = mount_protection_by_kerberos(server, true),
+        .kerberos = mount_protection_by_kerberos(server, false),
         .id = stats_id,
         .connections_max = server->conf->connections ? server->conf->connections
                                                      : (unsigned)mount_tunables.connections,

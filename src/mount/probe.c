@@ -5,6 +5,7 @@
 #include "mount/credentials.h"
 #include "mount/facts.h"
 #include "mount/mounts.h"
+#include "mount/protection.h"
 #include "mount/root.h"
 #include "reach/root.h"
 #include "reach/server.h"
@@ -28,6 +29,8 @@ int mount_probe_client(const struct mount_server *server, const struct net_addre
     int result = reach_over(address, ports, 1, &mount_tunables, server->secure, &client->server);
     if (result == 0)
         client->server->options.secured = auth->identity != NULL;
+    if (result == 0)
+        client->server->options.kerberos = mount_protection_by_kerberos(server, false);
     return result;
 }
 

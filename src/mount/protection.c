@@ -40,19 +40,47 @@ void mount_protection_learn(struct mount *mount, bool unknown)
     mount->lost = mount->closed && !mount->server->lost ? &mount->barred : mount->server->lost;
 }
 
-bool mount_protection_load(const struct mount *mount)
+bool mount_protection_by_kerberos(const struct mount_server *server, bool all)
 {
-    if (mount->server->tls < CONF_TLS_PREFER || net_tls_version())
-        return true;
-    if (sys_critical_in_handler())
-        return false;
+    bool every = true, any = false;
+    for (size_t i = 0; i < server->conf->export_count; i++) {
+        const struct conf_export *export = &server->conf->exports[i];
+        unsigned with = 0, without = 0;
+        for (unsigned j = 0; j < mounts_count(); j++) {
+            const struct mount *mount = mounts_at(j);
+            with += mount->conf == export && mount->security >= CONF_SECURITY_KRB5;
+            without += mount->conf == export && mount->security < CONF_SECURITY_KRB5;
+        }
+        bool is = without == 0 && (with > 0 || export->security >= CONF_SECURITY_KRB5);
+        every = every && is;
+        any = any || is || with > 0;
+    }
+    return all ? every : any;
+}
+
+static void load_tls(void)
+{
     const char *why;
     if (net_tls_load(&why) != 0) {
         pthread_mutex_lock(&no_tls_lock);
         snprintf(no_tls, sizeof(no_tls), "%s", why);
         pthread_mutex_unlock(&no_tls_lock);
     }
-    return true;
+}
+
+int mount_protection_load(struct mount *mount)
+{
+    struct rpc_gss_fault fault;
+    bool tls = mount->server->tls >= CONF_TLS_PREFER && !net_tls_version();
+    bool kerberos = mount->security >= CONF_SECURITY_KRB5 && !rpc_gss_is_loaded();
+    if ((tls || kerberos) && sys_critical_in_handler())
+        return -EAGAIN;
+    if (tls)
+        load_tls();
+    if (kerberos && !rpc_gss_load(&fault) && mount_may_say(mount, "kerberos", -EPROTONOSUPPORT))
+        log_error("mount %s: %s: %s; %s", mount->conf->mount, rpc_gss_reason(fault.why), fault.text,
+                  rpc_gss_remedy(fault.why));
+    return 0;
 }
 
 /* The library was tried before the lock was taken; its reason is said here. */
@@ -98,15 +126,9 @@ const char *mount_error_remedy(const struct mount_server *server, int error, enu
 
 int mount_protection_begin(struct mount *mount)
 {
-    if (mount->security >= CONF_SECURITY_KRB5) {
-        struct rpc_gss_fault fault;
-        if (!rpc_gss_load(&fault)) {
-            mount->why = REACH_NO_KERBEROS;
-            if (mount_may_say(mount, "kerberos", -EPROTONOSUPPORT))
-                log_error("mount %s: %s: %s; %s", mount->conf->mount, rpc_gss_reason(fault.why),
-                          fault.text, rpc_gss_remedy(fault.why));
-            return -EPROTONOSUPPORT;
-        }
+    if (mount->security >= CONF_SECURITY_KRB5 && !rpc_gss_is_loaded()) {
+        mount->why = REACH_NO_KERBEROS;
+        return -EPROTONOSUPPORT;
     }
     return mount->server->tls >= CONF_TLS_PREFER ? begin_tls(mount) : 0;
 }

@@ -21,10 +21,13 @@ static inline const char *mount_protection_text(const struct mount *mount)
     return reach_protection_text(mount->security, mount->server->tls == CONF_TLS_REQUIRE);
 }
 
-/* Loads the libraries that the mount's calls need. Without a lock: constructors run. False: not
- * now, as the thread is in a handler. That they cannot be loaded is told by
- * mount_protection_begin(). */
-bool mount_protection_load(const struct mount *mount);
+/* Are all exports of the server under Kerberos (`all`), or may some be? Also by what the kernel's
+ * mounts have. */
+bool mount_protection_by_kerberos(const struct mount_server *server, bool all);
+
+/* To be called before the lock of the contact is taken: loads what the mount needs. 0, or -EAGAIN:
+ * this thread is in a handler, and another one is to do it. */
+int mount_protection_load(struct mount *mount);
 
 void mount_protection_fork_child(void);
 

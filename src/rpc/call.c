@@ -109,8 +109,8 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     rpc_receiver_reset(&transport->receiver);
     /* The server's duplicate request cache knows a call again by address and port. Another network
      * interface may have another address. */
-    rpc_queue_again(transport, channel->moved);
     rpc_secure_unpark_all(transport);
+    rpc_queue_again(transport, channel->moved);
     transport->received_ns = sys_now_ns();
     transport->connected = true;
     rpc_prove(transport, transport->received_ns);
@@ -428,19 +428,20 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
         int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (is_settled(calls[i])) {
             i++;
-        } else if (timeout_ms == 0 || (deadline_ns && is_hopeless(transport, began_ns))) {
+        } else if (timeout_ms == 0 || (deadline_ns && is_hopeless(transport, began_ns)) ||
+                   (calls[i]->identity && rpc_is_helpless(transport))) {
             withdraw(transport, calls[i],
                      !transport->connected && transport->failure ? transport->failure : -ETIMEDOUT);
         } else if (!lead && transport->leading) {
             struct rpc_follower self = {.word = &calls[i]->state, .call = calls[i]};
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
-            rpc_secure_help(transport);
+            rpc_secure_help(transport, &lead);
             if (!is_settled(calls[i])) /* the leader may wait for slots that this thread has */
                 rpc_drive_others(transport);
         } else {
             lead = true;
             rpc_lead_once(transport, calls[i], timeout_ms);
-            rpc_secure_help(transport);
+            rpc_secure_help(transport, &lead);
             rpc_drive_others(transport);
         }
     }
@@ -474,7 +475,8 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
     pthread_mutex_lock(&transport->lock);
     for (;;) {
         done = satisfied(context);
-        if (done || atomic_load(&channel->outstanding) == 0 || sys_critical_interrupts())
+        if (done || atomic_load(&channel->outstanding) == 0 || sys_critical_interrupts() ||
+            rpc_is_helpless(transport))
             break;
         int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (timeout_ms == 0 && looked)
@@ -489,7 +491,7 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
         } else {
             lead = true;
             rpc_lead_once(transport, NULL, timeout_ms);
-            rpc_secure_help(transport);
+            rpc_secure_help(transport, &lead);
             rpc_drive_others(transport);
         }
     }

@@ -55,7 +55,9 @@ static void drive_prepare(struct drive *drive, struct net_channel *channel, unsi
             rpc_lead_once(transport, NULL, RPC_CONNECT_LEAST_MS);
         else if (transport->unsent)
             rpc_send_unsent(transport, true);
-        if (transport->connected) {
+        rpc_secure_help(transport, &drive->leads[i]);
+        drive->elsewhere = drive->elsewhere || !drive->leads[i];
+        if (transport->connected && drive->leads[i]) {
             drive->polls[i].fd = channel->fd;
             drive->polls[i].events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN;
             if (__builtin_expect(channel->tls != NULL, false))

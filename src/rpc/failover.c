@@ -362,6 +362,12 @@ static bool parked_is_over(const void *context, const struct rpc_call *call)
                    sys_now_ns());
 }
 
+static bool has_parked_over(const struct rpc_transport *transport)
+{
+    return transport->channel->server->options.soft_timeout_s > 0 &&
+           rpc_secure_find(transport, parked_is_over, transport) != NULL;
+}
+
 /* Calls that wait for Kerberos wait no longer than others: see is_expired(). */
 static void end_parked(struct rpc_transport *transport)
 {
@@ -431,7 +437,8 @@ bool rpc_abandon(struct rpc_transport *transport)
     bool failed = channel->server->options.once && transport->attempts > 0;
     int error = !failed ? -ENETDOWN : transport->failure ? transport->failure : -ECONNRESET;
     if (transport->sending || transport->withdrawing ||
-        (!elsewhere && !failed && !is_expired(transport, sys_now_ns())) ||
+        (!elsewhere && !failed && !is_expired(transport, sys_now_ns()) &&
+         !has_parked_over(transport)) ||
         (transport->in_flight == 0 && !transport->unsent && !rpc_secure_waits(transport)))
         return false;
     net_channel_disconnect(channel);

@@ -67,6 +67,8 @@ void rpc_auth_secure(struct rpc_auth *auth, uint32_t gid, const struct rpc_ident
 
 const struct rpc_auth rpc_auth_none = {.length = 16}; /* twice: flavour 0, no body */
 
+const struct rpc_auth rpc_auth_barred = {.identity = &rpc_identity_barred};
+
 uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint32_t program,
                         uint32_t version, uint32_t procedure)
 {

@@ -42,8 +42,9 @@ struct rpc_receiver_owner {
     /* The whole reply to a call with an identity is in memory: unpacks it, and answers the call.
      * 0, or as rpc_receiver_received(). */
     int (*secured)(void *context, struct rpc_call *call, uint8_t *message, size_t length);
-    /* Is such a reply, with arguments in clear, what it should be up to its results? */
-    bool (*verified)(void *context, struct rpc_call *call, const uint8_t *message, size_t have);
+    /* Is such a reply, with arguments in clear, what it should be up to its results? 0, or as
+     * rpc_receiver_received(): do not touch the call then. */
+    int (*verified)(void *context, struct rpc_call *call, const uint8_t *message, size_t have);
 };
 
 /* Owned by the leader of a channel. */

@@ -45,6 +45,8 @@ void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint
 void rpc_auth_secure(struct rpc_auth *auth, uint32_t gid, const struct rpc_identity *identity);
 
 extern const struct rpc_auth rpc_auth_none; /* AUTH_NONE */
+/* For calls that are to have an identity, and have none: they end with -EACCES. */
+extern const struct rpc_auth rpc_auth_barred;
 
 struct rpc_call;
 

@@ -106,13 +106,14 @@ void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
 
 /*
  * The first call cannot be sent until another one leaves. A call behind it that is entered already,
- * and has come back, goes before it. Else each would wait for the other. False: there is no such
- * call.
+ * and has come back, goes before it. Else each would wait for the other. So does a call that makes
+ * a context: those that have the slots may wait for it. False: there is no such call.
  */
 static bool entered_goes_first(struct rpc_transport *transport)
 {
     struct rpc_call **link = &transport->unsent->next_unsent;
-    while (*link && (!(*link)->exact || (*link)->exact_slot < 0))
+    while (*link && (*link)->identity != &rpc_identity_making &&
+           (!(*link)->exact || (*link)->exact_slot < 0))
         link = &(*link)->next_unsent;
     struct rpc_call *call = *link;
     if (!call)
@@ -301,7 +302,8 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
     }
     call->sent = false;
     /* If nothing is tried again, -ENETDOWN is the error of connecting. */
-    bool adrift = error == -ENETDOWN && !transport->channel->server->options.once;
+    bool adrift = error == -ENETDOWN && !transport->channel->server->options.once &&
+                  call->identity != &rpc_identity_making; /* a context is of this channel */
     /* An exact call is only late, if it is sent again. */
     bool late = call->exact && adrift;
     if (late && call->answered && call->exact_slot >= 0 && !call->exact->set_aside(call->exact))

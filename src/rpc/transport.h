@@ -146,11 +146,18 @@ static inline bool rpc_may_send(struct rpc_transport *transport)
            (__builtin_expect(call->exact == NULL, true) || rpc_enter(transport, call));
 }
 
-/* For a thread that waits: makes a context that is wanted, if no thread of ours can. */
-static inline void rpc_secure_help(struct rpc_transport *transport)
+/* For a thread that waits: makes a context that is wanted, if no thread of ours can. *lead: it
+ * leads; then it gives up the lead. */
+static inline void rpc_secure_help(struct rpc_transport *transport, bool *lead)
 {
     if (__builtin_expect(transport->secure != NULL, false))
-        rpc_secure_make_here(transport);
+        rpc_secure_make_here(transport, lead);
+}
+
+/* Is this thread of no use here, as it is in a handler in which nothing can be signed? */
+static inline bool rpc_is_helpless(const struct rpc_transport *transport)
+{
+    return __builtin_expect(transport->secure != NULL, false) && !rpc_gss_can();
 }
 
 /* The call in flight with this xid, if no part of it waits to be sent; or NULL. */

@@ -32,8 +32,10 @@ enum { SECURE_CONTEXTS = 512, SECURE_OVERHEAD = 32 };
 struct secure {
     /* the library */
     _Atomic bool no_ticket, expired, no_kdc; /* acquiring a credential fails so, */
-    _Atomic bool stalls;                     /* that of secure_auth_stalled() as without a KDC, */
-    _Atomic bool hangs;                      /* or does not return */
+    _Atomic uint32_t lucky;                  /* except for this user; 0: nobody. */
+    _Atomic bool stalls;                     /* That of secure_auth_stalled(): as without a KDC. */
+    _Atomic bool hangs;                      /* Or it does not return. */
+    _Atomic bool late;                       /* a wrong MIC is called that of an ended context */
     _Atomic uint32_t lifetime_s;
     _Atomic unsigned acquired;
     /* the server */

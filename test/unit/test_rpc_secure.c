@@ -9,6 +9,7 @@
 #include "secure_scene.h"
 #include "sys/log.h"
 #include "sys/sys.h"
+#include "sys/thread.h"
 #include "unit.h"
 
 static struct server *server;
@@ -112,6 +113,12 @@ SECURE_TEST(a_slow_call_does_not_close_the_window)
     check_seen();
 }
 
+static bool denied_often(void *unused)
+{
+    (void)unused;
+    return 1000 - atomic_load(&secure.tricks) > RPC_DENIALS_MAX + 2;
+}
+
 /* Each trick, once in a while: never a wrong byte, and in the end the right ones. */
 SECURE_TEST(replies_that_are_not_what_they_should_be)
 {
@@ -137,12 +144,70 @@ SECURE_TEST(replies_that_are_not_what_they_should_be)
     assert_int_equal(server->changed_xids, 0);
 }
 
+/* A MIC that the library did not verify, as the context has ended, is worth nothing. */
+SECURE_TEST(a_context_that_ended_verifies_nothing)
+{
+    secure.late = true;
+    secure.trick = TRICK_VERIFIER;
+    secure.every = 1;
+    secure.tricks = 2;
+    query_auth = secure_auth(2100, RPC_SERVICE_NONE);
+    check_echo(client, 1);
+    assert_int_equal(atomic_load(&secure.tricks), 0);
+    assert_in_range(secure.contexts, 2, 4);
+    check_seen();
+}
+
+/* A reply that is never what it should be ends the call, and its fate is unknown. READ comes with a
+ * payload, which is received in place. */
+SECURE_TEST(replies_that_are_never_believed)
+{
+    static const enum secure_trick tricks[] = {TRICK_BODY, TRICK_VERIFIER, TRICK_VERIFIER};
+    for (unsigned i = 0; i < 3; i++) {
+        struct query query = {0};
+        secure.every = 0;
+        secure.contexts = 0;
+        query_auth = secure_auth(2200 + i, i == 2 ? RPC_SERVICE_NONE : RPC_SERVICE_INTEGRITY);
+        check_echo(client, 10 * i + 1);
+        secure.trick = tricks[i];
+        secure.tricks = 1000;
+        secure.every = 1;
+        query_begin(&query, i == 2 ? READ : ECHO, 10 * i + 2, 8192);
+        assert_int_equal(query_wait(client, &query, 0), -EBADMSG);
+        assert_true(query.call.unsettled);
+        assert_in_range(1000 - atomic_load(&secure.tricks), 2, 8);
+        query_free(&query);
+    }
+    check_seen();
+}
+
+/* A user whose calls were answered waits until the server has second thoughts. */
+SECURE_TEST(a_server_that_refuses_for_a_while)
+{
+    struct query query = {0};
+    struct rpc_call *calls[] = {&query.call};
+    query_auth = secure_auth(2300, RPC_SERVICE_INTEGRITY);
+    check_echo(client, 1);
+    secure.trick = TRICK_CREDPROBLEM;
+    secure.tricks = 1000;
+    secure.every = 1;
+    query_begin(&query, ECHO, 2, 0);
+    rpc_submit(client, calls, 1);
+    rpc_drive(client->channels[0], denied_often, NULL, 0);
+    assert_int_equal(atomic_load(&query.call.state), RPC_WAITING);
+    assert_in_range(secure.contexts, RPC_DENIALS_MAX + 2, 12);
+    secure.every = 0;
+    rpc_wait(calls, 1);
+    assert_true(query_good(&query));
+    check_seen();
+    assert_int_equal(server->changed_xids, 0);
+}
+
 /* A refusal proves nothing. It ends a call after some attempts, and its fate is unknown. */
 SECURE_TEST(a_server_that_refuses_each_call)
 {
     struct query query = {0};
-    query_auth = secure_auth(1000, RPC_SERVICE_PRIVACY);
-    check_echo(client, 1);
+    query_auth = secure_auth(2400, RPC_SERVICE_PRIVACY);
     secure.trick = TRICK_CREDPROBLEM;
     secure.every = 1;
     secure.tricks = 1000;
@@ -150,6 +215,7 @@ SECURE_TEST(a_server_that_refuses_each_call)
     assert_int_equal(query_wait(client, &query, 0), -EACCES);
     assert_true(query.call.unsettled);
     assert_in_range(secure.contexts, 2, 8);
+    query_auth = secure_auth(2401, RPC_SERVICE_PRIVACY);
     secure.trick = TRICK_TOOWEAK;
     query_begin(&query, ECHO, 3, 0);
     assert_int_equal(query_wait(client, &query, 0), -EACCES);
@@ -221,6 +287,55 @@ SECURE_TEST(a_user_without_a_ticket_is_told_at_once)
     check_echo(client, 9);
 }
 
+/* A cache that belongs to the user of the process is of no use to others, whatever it is now. */
+SECURE_TEST(the_cache_of_this_user_is_not_for_others)
+{
+    struct query query = {0};
+    const struct rpc_identity like = {
+        .uid = getuid() + 54321, .service = RPC_SERVICE_NONE, .server = "nfs@toy", .usual = true};
+    struct rpc_auth auth;
+    rpc_auth_secure(&auth, 0, rpc_identity_of(&like));
+    query_auth = &auth;
+    query_begin(&query, ECHO, 1, 0);
+    assert_int_equal(query_wait(client, &query, 0), -EACCES);
+    assert_int_equal(secure.acquired, 0);
+    assert_int_equal(query.call.sent_ns, 0);
+}
+
+/* Users whose tickets ended wait, and have no places that others need. */
+SECURE_TEST(users_without_tickets_leave_their_places)
+{
+    struct query queries[RPC_PLACES] = {0}, lucky = {0};
+    struct rpc_call *calls[RPC_PLACES], *last[] = {&lucky.call};
+    secure.lifetime_s = 1;
+    for (uint32_t i = 0; i < RPC_PLACES; i++) {
+        query_auth = secure_auth(4100 + i, RPC_SERVICE_NONE);
+        check_echo(client, 1 + i);
+    }
+    secure.lifetime_s = 3600;
+    secure.lucky = 4200;
+    secure.expired = true;
+    sys_nanosleep_ms(1100);
+    for (uint32_t i = 0; i < RPC_PLACES; i++) {
+        query_auth = secure_auth(4100 + i, RPC_SERVICE_NONE);
+        query_begin(&queries[i], ECHO, 100 + i, 0);
+        calls[i] = &queries[i].call;
+    }
+    rpc_submit(client, calls, RPC_PLACES);
+    query_auth = secure_auth(4200, RPC_SERVICE_NONE);
+    query_begin(&lucky, ECHO, 99, 0);
+    rpc_submit(client, last, 1);
+    rpc_wait(last, 1);
+    assert_true(query_good(&lucky));
+    for (uint32_t i = 0; i < RPC_PLACES; i++)
+        assert_int_equal(atomic_load(&queries[i].call.state), RPC_WAITING);
+    secure.expired = false;
+    rpc_wait(calls, RPC_PLACES);
+    for (uint32_t i = 0; i < RPC_PLACES; i++)
+        assert_true(query_good(&queries[i]));
+    check_seen();
+}
+
 /* Its KDC hangs. Those of others go on, on the same channel. */
 SECURE_TEST(a_kdc_that_hangs_stalls_its_user_only)
 {
@@ -287,6 +402,8 @@ SECURE_TEST(a_call_for_which_nobody_waits_ends_with_soft_timeout)
     struct query query = {0};
     struct rpc_call *call = &query.call;
     client->options.soft_timeout_s = 1;
+    query_auth = secure_auth(8001, RPC_SERVICE_NONE); /* the channel is connected, and idle */
+    check_echo(client, 2);
     secure.no_kdc = true;
     query_auth = secure_auth(8000, RPC_SERVICE_NONE);
     query_begin(&query, ECHO, 1, 0);
@@ -366,6 +483,33 @@ SECURE_TEST(a_child_makes_its_own_contexts)
     assert_int_equal(status, 0);
     assert_int_equal(secure.contexts, before + 1);
     exchange(4, 2);
+    check_seen();
+}
+
+/* A process that can have no thread of ours makes its contexts itself, one after the other. */
+SECURE_TEST(a_child_without_threads)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        net_server_after_fork(client);
+        rpc_after_fork(client);
+        sys_thread_forbid();
+        struct query queries[3] = {0};
+        struct rpc_call *calls[3];
+        for (uint32_t i = 0; i < 3; i++) {
+            query_auth = secure_auth(1000 + i, RPC_SERVICE_PRIVACY);
+            query_begin(&queries[i], ECHO, 300 + i, 0);
+            calls[i] = &queries[i].call;
+        }
+        rpc_submit(client, calls, 3);
+        rpc_wait(calls, 3);
+        _exit(query_good(&queries[0]) && query_good(&queries[1]) && query_good(&queries[2]) ? 0
+                                                                                            : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(secure.contexts, 3);
     check_seen();
 }
 

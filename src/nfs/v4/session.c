@@ -161,10 +161,12 @@ static int64_t create_session(const struct nfs_client *client,
                               const struct nfs4_exchange_id *exchange,
                               struct nfs4_create_session *made, struct net_channel **over)
 {
+    /* All mounts of the server share the session. */
+    bool is_secured =
+        client->auth->identity || (client->server && client->server->options.kerberos);
     const struct nfs4_channel wanted = {.request_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
                                         .response_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
-                                        .cached_max =
-                                            client->auth->identity ? CACHED_SECURED : CACHED_MOST,
+                                        .cached_max = is_secured ? CACHED_SECURED : CACHED_MOST,
                                         .operations = NFS4_OPERATIONS_MAX,
                                         .requests = NFS4_SLOTS};
     struct question question;

@@ -13,6 +13,8 @@
 
 enum { LONGEST_MS = 1000 };
 
+#define HOPELESS_NS UINT64_C(60000000000)
+
 enum what { MIC, VERIFY, WRAP_ROOM, WRAP, UNWRAP };
 
 struct job {
@@ -79,10 +81,25 @@ static struct job *job_new(enum what what, void *context, const void *bytes, siz
     return job;
 }
 
+/* The handler in which work was not done, and until when that counts: another one may have its
+ * frame. */
+static __thread const char *hopeless;
+static __thread uint64_t hopeless_until_ns;
+
+bool rpc_gss_can(void)
+{
+    return !sys_critical_in_handler() || sys_critical.handler != hopeless ||
+           sys_now_ns() >= hopeless_until_ns;
+}
+
 /* 0: it is done; see its `result`. Else the caller must not look at the job. */
 static int run(struct job *job)
 {
-    int result = sys_foreign_aside(work, job, LONGEST_MS);
+    int result = rpc_gss_can() ? sys_foreign_aside(work, job, LONGEST_MS) : -EAGAIN;
+    if (result != 0) {
+        hopeless = sys_critical.handler;
+        hopeless_until_ns = sys_now_ns() + HOPELESS_NS;
+    }
     if (result == -EINPROGRESS)
         atomic_store(&rpc_gss_leaks, true);
     if (result == -EAGAIN)
@@ -105,18 +122,20 @@ int rpc_gss_mic(void *context, const void *message, size_t length, uint8_t *mic,
     return result;
 }
 
-bool rpc_gss_verify(void *context, const void *message, size_t length, const void *mic,
-                    size_t mic_length)
+int rpc_gss_verify(void *context, const void *message, size_t length, const void *mic,
+                   size_t mic_length)
 {
     if (__builtin_expect(!sys_critical_in_handler(), true))
-        return rpc_gss_now_verify(context, message, length, mic, mic_length);
+        return rpc_gss_now_verify(context, message, length, mic, mic_length) ? 0 : -EBADMSG;
     struct job *job = job_new(VERIFY, context, message, length, mic_length);
     if (!job)
-        return false;
+        return -ETIMEDOUT;
     memcpy(job->bytes + length, mic, mic_length);
-    bool good = run(job) == 0 && job->result == 0;
+    int result = run(job);
+    if (result == 0 && job->result != 0)
+        result = -EBADMSG;
     put(job);
-    return good;
+    return result;
 }
 
 int rpc_gss_wrap_room(void *context, size_t length, size_t *before, size_t *after)
@@ -152,20 +171,22 @@ int rpc_gss_wrap(void *context, uint8_t *token, size_t before, size_t length, si
     return result;
 }
 
-bool rpc_gss_unwrap(void *context, void *token, size_t token_length, uint8_t **message,
-                    size_t *length)
+int rpc_gss_unwrap(void *context, void *token, size_t token_length, uint8_t **message,
+                   size_t *length)
 {
     if (__builtin_expect(!sys_critical_in_handler(), true))
-        return rpc_gss_now_unwrap(context, token, token_length, message, length);
+        return rpc_gss_now_unwrap(context, token, token_length, message, length) ? 0 : -EBADMSG;
     struct job *job = job_new(UNWRAP, context, token, token_length, 0);
     if (!job)
-        return false;
-    bool good = run(job) == 0 && job->result == 0;
-    if (good) {
+        return -ETIMEDOUT;
+    int result = run(job);
+    if (result == 0 && job->result != 0)
+        result = -EBADMSG;
+    if (result == 0) {
         *message = (uint8_t *)token + (job->message - job->bytes);
         *length = job->more;
         memcpy(*message, job->message, job->more);
     }
     put(job);
-    return good;
+    return result;
 }

@@ -14,7 +14,7 @@ enum {
     PROCEDURE_INIT = 1,
     PROCEDURE_CONTINUE_INIT = 2,
     STEPS_MOST = 8,
-    STEP_MS = 15000 /* for the server's answer to each step */
+    STEP_MS = 15000 /* for the server's answer to each step, to a thread of the program */
 };
 
 const struct rpc_identity rpc_identity_making = {.service = RPC_SERVICE_NONE};
@@ -134,8 +134,13 @@ static bool exchange(struct rpc_making *making, const struct rpc_gss_token *toke
     if (!rpc_secure_pin(making->secure))
         return fail(making, RPC_GSS_NO_SERVER, "the mount is given up");
     rpc_submit_on(making->secure->transport->channel, calls, 1);
-    rpc_wait_for(calls, 1, STEP_MS);
+    if (making->is_ours)
+        rpc_wait(calls, 1);
+    else
+        rpc_wait_for(calls, 1, STEP_MS);
     rpc_secure_unpin(making->secure);
+    if (call->error == -EACCES && call->resent) /* a server takes each token once */
+        return fail(making, RPC_GSS_NO_SERVER, "the connection was lost");
     if (call->error == -EACCES)
         return fail(making, RPC_GSS_REFUSED, "it denies the call");
     if (call->error == -EREMOTEIO || call->error == -EBADMSG || call->error == -EOPNOTSUPP ||
@@ -151,7 +156,8 @@ static bool check_window(struct rpc_making *making, const struct answer *answer)
 {
     uint32_t window = htonl(answer->window);
     if (answer->flavor != FLAVOR || answer->window == 0 ||
-        !rpc_gss_verify(making->gss.context, &window, 4, answer->verifier, answer->verifier_length))
+        rpc_gss_verify(making->gss.context, &window, 4, answer->verifier,
+                       answer->verifier_length) != 0)
         return fail(making, RPC_GSS_REFUSED, "its answer cannot be verified");
     making->context->window = answer->window < RPC_WINDOW_MAX ? answer->window : RPC_WINDOW_MAX;
     return true;

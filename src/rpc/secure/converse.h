@@ -12,6 +12,7 @@ struct rpc_making {
     struct rpc_place *place;
     const struct rpc_identity *identity;
     uint32_t program, version;
+    bool is_ours; /* the thread is: it waits for the server as calls do */
     struct rpc_context *context;
     struct rpc_gss_making gss;
     struct rpc_gss_fault fault;

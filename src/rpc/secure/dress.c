@@ -4,6 +4,7 @@
 #include "rpc/secure/secure.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
+#include "sys/sys.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -174,7 +175,8 @@ static void note_copy(struct rpc_secure *secure, struct rpc_dress *dress,
     dress->copies[0].context = context;
     dress->copies[0].sequence = sequence;
     context->references++;
-    context->under_way++;
+    if (context->under_way++ == 0)
+        context->stands_ns = sys_now_ns();
     context->open[sequence % RPC_WINDOW_MAX / 64] |= UINT64_C(1) << sequence % 64;
     dress->counted = true;
 }
@@ -187,7 +189,7 @@ int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call)
         if (secure->places[i].identity == call->identity)
             context = secure->places[i].context;
     }
-    if (!context)
+    if (!rpc_context_is_good(context, sys_now_ns()) || rpc_context_room(context) == 0)
         return -EKEYEXPIRED;
     struct rpc_dress *dress = dress_for(transport, call);
     if (!dress)
@@ -202,9 +204,10 @@ int rpc_secure_dress(struct rpc_transport *transport, struct rpc_call *call)
     else if (at && call->identity->service == RPC_SERVICE_PRIVACY)
         at = put_encrypted(at, call, context, sequence, &error);
     if (!at) {
+        rpc_context_advance(context); /* nobody will answer this number */
         if (error == -EFAULT || error == -ETIMEDOUT || error == -ENOMEM)
             return error;
-        rpc_secure_refuse(transport, call->identity, context);
+        rpc_secure_refuse(transport, call->identity, context, 0);
         return -EKEYEXPIRED;
     }
     dress->own_length = dress->length = (size_t)(at - dress->bytes);

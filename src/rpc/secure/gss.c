@@ -8,10 +8,14 @@
 #include <string.h>
 
 #include "rpc/secure/api.h"
+#include "rpc/secure/cache.h"
+#include "sys/fd.h"
 #include "sys/foreign.h"
 #include "sys/sys.h"
 
 #define LIBRARY "libgssapi_krb5.so.2"
+
+enum { MEMORY_NAME = 64, TURN_MS = 60000 };
 
 static struct rpc_gss_api gss;
 
@@ -23,6 +27,8 @@ _Atomic bool rpc_gss_leaks;
 void rpc_gss_after_fork(void)
 {
     pthread_mutex_init(&loading, NULL);
+    for (const struct rpc_identity *at = rpc_identities(); at; at = at->next)
+        atomic_store(&((struct rpc_identity *)at)->acquiring, false);
 }
 
 /* The mechanism, and two kinds of names: they are in the library too, but as variables. */
@@ -65,15 +71,21 @@ void rpc_gss_use(const struct rpc_gss_api *api)
     atomic_store(&loaded, true);
 }
 
+/* Threads are in the library also while they wait for a KDC: it has no functions that would only
+ * send and receive. So fork() waits for them a second, and then the child is lost to it. */
+static bool lost(struct rpc_gss_fault *fault)
+{
+    *fault =
+        (struct rpc_gss_fault){.why = RPC_GSS_LOST, .text = "another thread was in it at the fork"};
+    return false;
+}
+
 bool rpc_gss_load(struct rpc_gss_fault *fault)
 {
     const char *why = NULL, *missing = "";
     fault->why = RPC_GSS_NO_LIBRARY;
-    if (!sys_foreign_usable(SYS_FOREIGN_KERBEROS)) {
-        snprintf(fault->text, sizeof(fault->text),
-                 "the process was forked while another thread used it");
-        return false;
-    }
+    if (!sys_foreign_usable(SYS_FOREIGN_KERBEROS))
+        return lost(fault);
     if (atomic_load(&loaded)) {
         fault->why = RPC_GSS_WELL;
         return true;
@@ -84,6 +96,8 @@ bool rpc_gss_load(struct rpc_gss_fault *fault)
         return false;
     }
     pthread_mutex_lock(&loading);
+    if (!atomic_load(&loaded))
+        rpc_cache_resolve(library);
     bool resolved = atomic_load(&loaded) || resolve(library, &missing);
     atomic_store(&loaded, resolved);
     pthread_mutex_unlock(&loading);
@@ -93,6 +107,11 @@ bool rpc_gss_load(struct rpc_gss_fault *fault)
     }
     fault->why = RPC_GSS_WELL;
     return true;
+}
+
+bool rpc_gss_is_loaded(void)
+{
+    return atomic_load(&loaded) && sys_foreign_usable(SYS_FOREIGN_KERBEROS);
 }
 
 /* ---- what went wrong ---- */
@@ -122,6 +141,8 @@ const char *rpc_gss_reason(enum rpc_gss_why why)
         return "the server refuses the Kerberos context";
     case RPC_GSS_NO_SERVER:
         return "the server did not answer while a Kerberos context was made";
+    case RPC_GSS_LOST:
+        return "libgssapi_krb5.so.2 cannot be used in this process, which was forked";
     case RPC_GSS_OTHER:
         break;
     }
@@ -133,6 +154,8 @@ const char *rpc_gss_remedy(enum rpc_gss_why why)
     switch (why) {
     case RPC_GSS_NO_LIBRARY:
         return "install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat)";
+    case RPC_GSS_LOST:
+        return "start the program again, while its KDC answers";
     case RPC_GSS_NO_TICKET:
         return "run kinit as that user, or give the stanza a krb5_keytab";
     case RPC_GSS_EXPIRED:
@@ -238,34 +261,7 @@ void rpc_gss_say(uint32_t major, uint32_t minor, struct rpc_gss_fault *fault)
         fault->why = RPC_GSS_REFUSED;
 }
 
-static bool lost(struct rpc_gss_fault *fault)
-{
-    fault->why = RPC_GSS_NO_LIBRARY;
-    snprintf(fault->text, sizeof(fault->text),
-             "the process was forked while another thread used it");
-    return false;
-}
-
 /* ---- credentials ---- */
-
-/* The cache of another user, in the file that is usual: it must be that user's own file. Its name
- * is that of the descriptor, as the file could change between the look and its use. */
-static bool open_cache(struct rpc_gss_making *making, uint32_t uid, char *name, size_t size)
-{
-    char path[64];
-    struct stat status;
-    snprintf(path, sizeof(path), "/tmp/krb5cc_%u", uid);
-    int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
-    if (fd < 0)
-        return false;
-    if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != uid) {
-        sys_close(fd);
-        return false;
-    }
-    making->cache = fd;
-    snprintf(name, size, "FILE:/proc/self/fd/%d", fd);
-    return true;
-}
 
 static bool import(const char *text, gss_OID type, gss_name_t *name, struct rpc_gss_fault *fault)
 {
@@ -276,18 +272,17 @@ static bool import(const char *text, gss_OID type, gss_name_t *name, struct rpc_
     return major == GSS_S_COMPLETE;
 }
 
-/* The elements of the store: the keytab and a cache in memory, or a cache, or nothing. */
-static unsigned fill_store(struct rpc_gss_making *making, const struct rpc_identity *identity,
-                           const char *keytab, const char *cache,
+/* The elements of the store: the keytab and a cache in memory, or a cache, or nothing. An identity
+ * has one cache in memory for all its contexts. */
+static unsigned fill_store(const struct rpc_identity *identity, const char *keytab,
+                           const char *cache, char memory[MEMORY_NAME],
                            gss_key_value_element_desc elements[2])
 {
-    static _Atomic unsigned number;
     unsigned count = 0;
     if (keytab) {
-        snprintf(making->memory, sizeof(making->memory), "MEMORY:directnfs-%u-%u", identity->uid,
-                 atomic_fetch_add(&number, 1));
+        snprintf(memory, MEMORY_NAME, "MEMORY:directnfs-%p", (const void *)identity);
         elements[count++] = (gss_key_value_element_desc){"client_keytab", keytab};
-        elements[count++] = (gss_key_value_element_desc){"ccache", making->memory};
+        elements[count++] = (gss_key_value_element_desc){"ccache", memory};
     } else if (cache) {
         elements[count++] = (gss_key_value_element_desc){"ccache", cache};
     }
@@ -300,10 +295,11 @@ static bool acquire_from(struct rpc_gss_making *making, const struct rpc_identit
     gss_name_t name = GSS_C_NO_NAME;
     gss_cred_id_t credential = GSS_C_NO_CREDENTIAL;
     gss_key_value_element_desc elements[2];
+    char memory[MEMORY_NAME];
     OM_uint32 minor, ignored, lifetime = 0;
     if (identity->principal && !import(identity->principal, &principal_name, &name, fault))
         return false;
-    unsigned count = fill_store(making, identity, keytab, cache, elements);
+    unsigned count = fill_store(identity, keytab, cache, memory, elements);
     gss_key_value_set_desc store = {count, elements};
     OM_uint32 major =
         gss.acquire_cred_from(&minor, name, GSS_C_INDEFINITE, &mechanisms, GSS_C_INITIATE,
@@ -327,37 +323,69 @@ static bool acquire_from(struct rpc_gss_making *making, const struct rpc_identit
         return false;
     }
     making->credential = credential;
-    making->lifetime_s = lifetime == GSS_C_INDEFINITE ? 0 : lifetime;
+    making->lifetime_s = lifetime == GSS_C_INDEFINITE ? RPC_GSS_FOREVER : lifetime;
     return true;
+}
+
+/* From the user's cache, or the keytab. */
+static bool acquire_own(struct rpc_gss_making *making, const struct rpc_identity *identity,
+                        struct rpc_gss_fault *fault)
+{
+    struct rpc_cache cache;
+    OM_uint32 minor;
+    if (identity->keytab)
+        return acquire_from(making, identity, identity->keytab, NULL, fault);
+    if (!rpc_cache_find(identity, &cache)) {
+        snprintf(fault->text, sizeof(fault->text),
+                 "/tmp/krb5cc_%u is missing, or is not a file of that user", identity->uid);
+        return false;
+    }
+    making->cache = cache.fd + 1;
+    if (!acquire_from(making, identity, NULL, cache.name, fault))
+        return false;
+    if (rpc_cache_is_still(identity, &cache))
+        return true;
+    gss_cred_id_t credential = making->credential;
+    gss.release_cred(&minor, &credential);
+    making->credential = NULL;
+    *fault = (struct rpc_gss_fault){.why = RPC_GSS_NO_TICKET,
+                                    .text = "the process became another user meanwhile"};
+    return false;
+}
+
+/* Contexts of one identity on several channels are made at a time, and a keytab's cache is filled
+ * by one thread. */
+static void take_turn(struct rpc_identity *identity)
+{
+    for (unsigned i = 0; atomic_exchange(&identity->acquiring, true) && i < TURN_MS; i++)
+        sys_nanosleep_ms(1);
 }
 
 bool rpc_gss_acquire(struct rpc_gss_making *making, const struct rpc_identity *identity,
                      struct rpc_gss_fault *fault)
 {
     static const char host_keytab[] = "/etc/krb5.keytab";
-    char other[64];
-    const char *cache = identity->cache;
     gss_name_t target = GSS_C_NO_NAME;
-    if (!enter())
+    struct rpc_identity *turns = (struct rpc_identity *)identity;
+    struct rpc_cache_user before;
+    take_turn(turns);
+    if (!enter()) {
+        atomic_store(&turns->acquiring, false);
         return lost(fault);
-    *fault = (struct rpc_gss_fault){.why = RPC_GSS_NO_TICKET};
-    bool has_cache = true;
-    if (!cache && !identity->keytab && !identity->usual) {
-        has_cache = open_cache(making, identity->uid, other, sizeof(other));
-        cache = other;
-        if (!has_cache)
-            snprintf(fault->text, sizeof(fault->text),
-                     "/tmp/krb5cc_%u is missing, or is not a file of that user", identity->uid);
     }
+    rpc_cache_enter(identity, &before);
+    *fault = (struct rpc_gss_fault){.why = RPC_GSS_NO_TICKET};
+    making->identity = identity;
     bool good = import(identity->server, &host_based, &target, fault);
     making->target = target;
-    if (good)
-        good = has_cache && acquire_from(making, identity, identity->keytab, cache, fault);
+    good = good && acquire_own(making, identity, fault);
     /* root's own calls are those of this host, as with the kernel's client. */
     if (!good && identity->uid == 0 && !identity->keytab && fault->why == RPC_GSS_NO_TICKET &&
         sys_call3(SYS_faccessat, AT_FDCWD, host_keytab, R_OK) == 0)
         good = acquire_from(making, identity, host_keytab, NULL, fault);
+    rpc_cache_leave(&before);
     leave();
+    atomic_store(&turns->acquiring, false);
     return good;
 }
 
@@ -391,16 +419,19 @@ int rpc_gss_step(struct rpc_gss_making *making, const void *token, size_t length
 {
     gss_buffer_desc in = {length, (void *)token}, out = GSS_C_EMPTY_BUFFER;
     gss_ctx_id_t context = making->context;
+    struct rpc_cache_user before;
     OM_uint32 minor, lifetime = 0;
     *ours = (struct rpc_gss_token){NULL, 0};
     if (!enter()) {
         lost(fault);
         return -1;
     }
+    rpc_cache_enter(making->identity, &before);
     OM_uint32 major = gss.init_sec_context(
         &minor, making->credential, &context, making->target, &krb5,
         GSS_C_MUTUAL_FLAG | GSS_C_INTEG_FLAG | GSS_C_CONF_FLAG, 0, GSS_C_NO_CHANNEL_BINDINGS,
         length > 0 ? &in : GSS_C_NO_BUFFER, NULL, &out, NULL, &lifetime);
+    rpc_cache_leave(&before);
     making->context = context;
     if (GSS_ERROR(major)) {
         describe(major, minor, fault);
@@ -408,8 +439,8 @@ int rpc_gss_step(struct rpc_gss_making *making, const void *token, size_t length
             gss.release_buffer(&minor, &out);
     } else {
         *ours = (struct rpc_gss_token){out.value, out.length};
-        if (lifetime != GSS_C_INDEFINITE)
-            making->lifetime_s = lifetime;
+        if (!(major & GSS_S_CONTINUE_NEEDED))
+            making->lifetime_s = lifetime == GSS_C_INDEFINITE ? RPC_GSS_FOREVER : lifetime;
     }
     leave();
     return GSS_ERROR(major) ? -1 : (major & GSS_S_CONTINUE_NEEDED) != 0;
@@ -442,7 +473,7 @@ void rpc_gss_making_end(struct rpc_gss_making *making)
         leave();
     }
     if (making->cache > 0)
-        sys_close(making->cache);
+        sys_fd_close(making->cache - 1);
     memset(making, 0, sizeof(*making));
 }
 
@@ -485,8 +516,7 @@ bool rpc_gss_now_verify(void *context, const void *message, size_t length, const
         return false;
     major = gss.verify_mic(&minor, context, &in, &of, NULL);
     leave();
-    /* A reply that comes after the ticket's end is as good as one before. */
-    return !GSS_ERROR(major) || GSS_ROUTINE_ERROR(major) == GSS_S_CONTEXT_EXPIRED;
+    return !GSS_ERROR(major); /* GSS_S_CONTEXT_EXPIRED too: nothing was verified (RFC 2743) */
 }
 
 int rpc_gss_now_wrap_room(void *context, size_t length, size_t *before, size_t *after)
@@ -551,9 +581,8 @@ bool rpc_gss_now_unwrap(void *context, void *token, size_t token_length, uint8_t
     leave();
     *message = vectors[1].buffer.value;
     *length = vectors[1].buffer.length;
-    return encrypted && (!GSS_ERROR(major) || GSS_ROUTINE_ERROR(major) == GSS_S_CONTEXT_EXPIRED) &&
-           *message >= (uint8_t *)token && *length <= token_length &&
-           *message + *length <= (uint8_t *)token + token_length;
+    return !GSS_ERROR(major) && encrypted && *message >= (uint8_t *)token &&
+           *length <= token_length && *message + *length <= (uint8_t *)token + token_length;
 }
 
 void rpc_gss_delete(void *context)

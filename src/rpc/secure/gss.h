@@ -23,7 +23,7 @@ enum {
 /* Why there is no context. */
 enum rpc_gss_why {
     RPC_GSS_WELL,
-    RPC_GSS_NO_LIBRARY, /* libgssapi_krb5 cannot be loaded, or not be used after a fork */
+    RPC_GSS_NO_LIBRARY, /* libgssapi_krb5 cannot be loaded */
     RPC_GSS_NO_TICKET,  /* the user has no ticket */
     RPC_GSS_EXPIRED,    /* its ticket has ended */
     RPC_GSS_KEYTAB,     /* the keytab cannot be read, lacks the principal, or has an old key */
@@ -33,6 +33,7 @@ enum rpc_gss_why {
     RPC_GSS_SKEW,       /* the clocks differ */
     RPC_GSS_REFUSED,    /* the server refuses the context */
     RPC_GSS_NO_SERVER,  /* the server did not answer */
+    RPC_GSS_LOST,       /* another thread was in the library when the process was forked */
     RPC_GSS_OTHER
 };
 
@@ -48,13 +49,18 @@ const char *rpc_gss_remedy(enum rpc_gss_why why);
 /* Loads the library, once. False: see `fault`. */
 bool rpc_gss_load(struct rpc_gss_fault *fault);
 
+/* Is it loaded, and of use in this process? */
+bool rpc_gss_is_loaded(void);
+
 /* A context while it is made. All zeros; rpc_gss_making_end() frees what it has. */
 struct rpc_gss_making {
     void *credential, *target, *context;
-    int cache;       /* a descriptor, or 0: the cache of another user, which was looked at */
-    char memory[64]; /* the name of the cache in memory, if a keytab is used */
-    uint64_t lifetime_s;
+    const struct rpc_identity *identity;
+    int cache; /* a descriptor plus 1, or 0: the cache of another user, which was looked at */
+    uint64_t lifetime_s; /* RPC_GSS_FOREVER: it does not end */
 };
+
+#define RPC_GSS_FOREVER UINT64_MAX
 
 /* Gets the credential of the identity. False: see `fault`. Takes as long as a KDC needs. */
 bool rpc_gss_acquire(struct rpc_gss_making *making, const struct rpc_identity *identity,
@@ -81,12 +87,17 @@ bool rpc_gss_whose(const struct rpc_gss_making *making, char *name, size_t size,
 
 /* ---- with a context ---- */
 
+/* Can this thread have work done with a context? Not in a handler in which it just failed: the
+ * handler may have interrupted malloc(), for which the other thread waits. */
+bool rpc_gss_can(void);
+
 /* 0, -EKEYEXPIRED: the context is over, -ETIMEDOUT: no other thread could do it, or -EIO.
  * *mic_length: the room, then the length. */
 int rpc_gss_mic(void *context, const void *message, size_t length, uint8_t *mic,
                 size_t *mic_length);
-bool rpc_gss_verify(void *context, const void *message, size_t length, const void *mic,
-                    size_t mic_length);
+/* 0, -EBADMSG: it is forged, or -ETIMEDOUT. */
+int rpc_gss_verify(void *context, const void *message, size_t length, const void *mic,
+                   size_t mic_length);
 /*
  * Encrypts. rpc_gss_wrap_room() says how many bytes go before and after the message of `length`
  * bytes, together at most RPC_GSS_WRAP_MORE. The message is at token + *before, and the token takes
@@ -94,9 +105,9 @@ bool rpc_gss_verify(void *context, const void *message, size_t length, const voi
  */
 int rpc_gss_wrap_room(void *context, size_t length, size_t *before, size_t *after);
 int rpc_gss_wrap(void *context, uint8_t *token, size_t before, size_t length, size_t after);
-/* Decrypts in place. False: it is forged, or was not encrypted. */
-bool rpc_gss_unwrap(void *context, void *token, size_t token_length, uint8_t **message,
-                    size_t *length);
+/* Decrypts in place. 0, -EBADMSG: it is forged, or was not encrypted, or -ETIMEDOUT. */
+int rpc_gss_unwrap(void *context, void *token, size_t token_length, uint8_t **message,
+                   size_t *length);
 /* Forgets a context. */
 void rpc_gss_delete(void *context);
 

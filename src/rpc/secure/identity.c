@@ -6,6 +6,8 @@
 
 static _Atomic(struct rpc_identity *) identities; /* only added to */
 
+const struct rpc_identity rpc_identity_barred = {.service = RPC_SERVICE_PRIVACY};
+
 static bool same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);

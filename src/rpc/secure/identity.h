@@ -26,13 +26,21 @@ struct rpc_identity {
     const char *keytab;             /* a keytab that gives tickets; NULL: the user's cache does */
     const char *principal;          /* whose keys of it; NULL: the first that it has */
     const char *cache;              /* the name of the cache; NULL: the user's usual one, */
-    bool usual;                     /* which the library finds, as the process is that user */
+    bool usual;                     /* which the library finds while the process is that user. The
+                                       cache is of use only while it is */
 
-    _Atomic bool worked;     /* a context of it was made */
-    _Atomic uint64_t ends_s; /* when its ticket ends (CLOCK_REALTIME); 0: not known */
-    _Atomic uint32_t why;    /* enum rpc_gss_why: what came of the last attempt */
+    _Atomic(const char *) usual_name; /* as the library told it; NULL: not asked for yet */
+    _Atomic bool acquiring;           /* a thread uses its keytab, or asks the KDC for its ticket */
+    _Atomic bool worked;              /* a context of it was made */
+    _Atomic bool answered;            /* and a call was answered in one */
+    _Atomic uint64_t ends_s;          /* when its ticket ends (CLOCK_REALTIME); 0: not known */
+    _Atomic uint32_t why;             /* enum rpc_gss_why: what came of the last attempt */
+    _Atomic uint64_t retry_ns;        /* a new place makes no context before */
     struct rpc_identity *next;
 };
+
+/* The identity of calls that were to have one, and have none: they fail. */
+extern const struct rpc_identity rpc_identity_barred;
 
 /* The identity that equals this one in what is constant. NULL: no memory. */
 const struct rpc_identity *rpc_identity_of(const struct rpc_identity *like);

@@ -17,9 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS  UINT64_C(1000000000)
+#define HELD_UP_NS UINT64_C(100000000)
 
 enum {
+    MOUNT_PROGRAM = 100005,
     RETRY_FIRST_MS = 500,
     RETRY_DOUBLED = 3,
     SAY_EVERY_S = 60,
@@ -31,6 +33,7 @@ static struct {
     pthread_mutex_t lock; /* guards the list, `started`, `walking` and `leaving`; held briefly */
     struct rpc_secure *first;
     bool started, walking;
+    _Atomic bool starved;   /* the last thread for a context could not be started */
     _Atomic uint32_t kicks; /* futex */
 } makers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -58,7 +61,7 @@ static void set_times(struct rpc_context *context, struct rpc_identity *identity
                       uint64_t lifetime_s)
 {
     uint64_t now = sys_now_ns(), before_s = lifetime_s / 10;
-    if (lifetime_s == 0)
+    if (lifetime_s == RPC_GSS_FOREVER)
         return;
     if (before_s < RENEW_LEAST_S)
         before_s = RENEW_LEAST_S;
@@ -83,10 +86,19 @@ static void say(const struct rpc_making *making, bool waits)
                 waits ? "; calls wait" : "", *remedy ? " (" : "", remedy, *remedy ? ")" : "");
 }
 
+/* Is it MOUNT that knows no Kerberos, as rpc.mountd does not? It is asked with AUTH_SYS then. */
+static bool is_refused_by_mount(const struct rpc_making *making)
+{
+    return making->program == MOUNT_PROGRAM && making->fault.why == RPC_GSS_REFUSED;
+}
+
 /* Calls of an identity that worked wait, as on a hard mount, and so they do while a KDC or the
- * server is away. What a person has to set right fails at once. */
+ * server is away. What a person has to set right fails at once. So does what nobody can. */
 static bool is_waited_for(const struct rpc_making *making)
 {
+    if (is_refused_by_mount(making) || making->fault.why == RPC_GSS_NO_LIBRARY ||
+        making->fault.why == RPC_GSS_LOST)
+        return false;
     return atomic_load(&making->identity->worked) || making->fault.why == RPC_GSS_NO_KDC ||
            making->fault.why == RPC_GSS_NO_SERVER;
 }
@@ -114,8 +126,7 @@ static void install(struct rpc_making *making)
     show_end(making);
     place->context->references = 1;
     place->context->oldest = 1;
-    place->context->made_ns = now;
-    place->failures = 0;
+    place->context->stands_ns = now;
     rpc_place_unpark(making->secure->transport, place, !making->secure->transport->connected);
 }
 
@@ -126,17 +137,22 @@ static void note_failure(struct rpc_making *making)
     unsigned doubled = place->failures < RETRY_DOUBLED ? place->failures : RETRY_DOUBLED;
     uint64_t pause_ns = ((uint64_t)RETRY_FIRST_MS << doubled) * 1000000;
     bool waits = is_waited_for(making);
-    stats_add(&stats_own->counters.kerberos_failures, 1);
+    if (!is_refused_by_mount(making))
+        stats_add(&stats_own->counters.kerberos_failures, 1);
     place->failures++;
     place->retry_ns = now + pause_ns;
     if (place->context && place->context->ends_ns > now) {
         place->context->renew_ns = now + pause_ns;
         return;
     }
-    say(making, waits && place->parked);
+    bool by_mount = is_refused_by_mount(making);
+    if (!by_mount)
+        say(making, waits && place->parked);
     if (!waits) {
         place->retry_ns = 0; /* who calls again is told again */
-        rpc_place_fail(making->secure->transport, place, -EACCES);
+        rpc_place_fail(making->secure->transport, place, by_mount ? -EKEYREJECTED : -EACCES);
+    } else if (making->fault.why == RPC_GSS_EXPIRED || making->fault.why == RPC_GSS_NO_TICKET) {
+        rpc_place_give_slots(place);
     }
     place->wanted = place->parked != NULL;
 }
@@ -146,7 +162,8 @@ static void finish(struct rpc_making *making, bool made)
 {
     struct rpc_secure *secure = making->secure;
     struct rpc_identity *identity = (struct rpc_identity *)making->identity;
-    atomic_store(&identity->why, made ? RPC_GSS_WELL : (uint32_t)making->fault.why);
+    if (made || !is_refused_by_mount(making))
+        atomic_store(&identity->why, made ? RPC_GSS_WELL : (uint32_t)making->fault.why);
     if (made) {
         set_times(making->context, identity, making->gss.lifetime_s);
         atomic_store(&identity->worked, true);
@@ -161,6 +178,7 @@ static void finish(struct rpc_making *making, bool made)
             note_failure(making);
         if (made)
             making->context = NULL;
+        rpc_secure_unpark_homeless(transport);
         if (transport->connected)
             rpc_send_unsent(transport, false);
         rpc_call_finished(transport);
@@ -184,6 +202,10 @@ static void make(struct rpc_making *making)
     bool made = rpc_gss_load(&making->fault) &&
                 rpc_gss_acquire(&making->gss, making->identity, &making->fault) &&
                 rpc_converse(making);
+    if (made && making->gss.lifetime_s == 0) {
+        making->fault = (struct rpc_gss_fault){.why = RPC_GSS_EXPIRED, .text = "Ticket expired"};
+        made = false;
+    }
     if (made) {
         making->context->gss = making->gss.context;
         making->gss.context = NULL;
@@ -228,6 +250,7 @@ static struct rpc_making *take(struct rpc_secure *secure, uint64_t now)
         making->program = place->program;
         making->version = place->version;
         making->context = context;
+        making->is_ours = true;
         memset(&making->gss, 0, sizeof(making->gss));
         place->wanted = false;
         place->making = true;
@@ -239,6 +262,16 @@ static struct rpc_making *take(struct rpc_secure *secure, uint64_t now)
     return NULL;
 }
 
+/* No thread can make it now. Threads that wait for it do: see rpc_secure_make_here(). */
+static void put_back(struct rpc_making *making)
+{
+    making->place->making = false;
+    making->place->wanted = true;
+    sys_free(making->context);
+    secure_put(making->secure);
+    sys_free(making);
+}
+
 /* ---- looking after all ---- */
 
 /* Wants those anew that end soon. When is the next thing due? */
@@ -248,6 +281,12 @@ static uint64_t look_at_places(struct rpc_secure *secure, uint64_t now)
     for (unsigned i = 0; i < RPC_PLACES; i++) {
         struct rpc_place *place = &secure->places[i];
         const struct rpc_context *context = place->context;
+        if (place->parked && context && !place->wanted && !place->making &&
+            rpc_context_room(context) == 0) {
+            place->wanted = rpc_context_is_held_up(context, now);
+            if (now + HELD_UP_NS < next && !place->wanted)
+                next = now + HELD_UP_NS;
+        }
         if (context && context->renew_ns && !place->wanted && !place->making) {
             if (now >= context->renew_ns)
                 place->wanted = true;
@@ -280,12 +319,16 @@ static uint64_t look_after(struct rpc_secure *secure)
     uint64_t next = look_at_places(secure, now);
     struct rpc_context *dead = secure->dead;
     secure->dead = NULL;
-    rpc_secure_rehome(transport);
     while ((making = take(secure, now)) != NULL) {
         pthread_mutex_unlock(&transport->lock);
-        if (!sys_thread_start(make_thread, making, "Kerberos"))
-            make(making);
+        bool starts = sys_thread_start(make_thread, making, "Kerberos");
+        atomic_store(&makers.starved, !starts);
         pthread_mutex_lock(&transport->lock);
+        if (!starts) {
+            put_back(making);
+            next = now + RETRY_FIRST_MS * UINT64_C(1000000);
+            break;
+        }
     }
     pthread_mutex_unlock(&transport->lock);
     delete_dead(dead);
@@ -342,21 +385,28 @@ static bool start(void)
     return started;
 }
 
-void rpc_secure_make_here(struct rpc_transport *transport)
+void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
 {
+    static __thread bool busy; /* the server is asked in here, which waits, too */
     struct rpc_secure *secure = transport->secure;
     bool wanted = false;
     for (unsigned i = 0; secure && i < RPC_PLACES; i++)
         wanted = wanted || secure->places[i].wanted;
-    if (!wanted || sys_critical_in_handler())
+    if (!wanted || busy || sys_critical_in_handler())
         return;
-    bool started = start();
-    struct rpc_making *making = started ? NULL : take(secure, sys_now_ns());
+    bool can_start = start() && !atomic_load(&makers.starved);
+    struct rpc_making *making = can_start ? NULL : take(secure, sys_now_ns());
     if (!making)
         return;
+    making->is_ours = false;
+    if (*lead)
+        rpc_pass_lead(transport);
+    *lead = false;
+    busy = true;
     pthread_mutex_unlock(&transport->lock);
     make(making);
     pthread_mutex_lock(&transport->lock);
+    busy = false;
 }
 
 /* ---- the end ---- */

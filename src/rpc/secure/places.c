@@ -26,14 +26,24 @@ void rpc_context_put(struct rpc_secure *secure, struct rpc_context *context)
     secure->dead = context;
 }
 
-static bool is_good(const struct rpc_context *context, uint64_t now)
+void rpc_context_advance(struct rpc_context *context)
+{
+    uint32_t before = context->oldest;
+    while (context->oldest <= context->sequence &&
+           !(context->open[context->oldest % RPC_WINDOW_MAX / 64] >> context->oldest % 64 & 1))
+        context->oldest++;
+    if (context->oldest != before)
+        context->stands_ns = sys_now_ns();
+}
+
+bool rpc_context_is_good(const struct rpc_context *context, uint64_t now)
 {
     return context && context->sequence < SEQUENCE_MOST &&
            (context->ends_ns == 0 || now < context->ends_ns);
 }
 
 void rpc_secure_refuse(struct rpc_transport *transport, const struct rpc_identity *identity,
-                       struct rpc_context *context)
+                       struct rpc_context *context, unsigned denials)
 {
     struct rpc_secure *secure = transport->secure;
     for (unsigned i = 0; i < RPC_PLACES; i++) {
@@ -42,8 +52,9 @@ void rpc_secure_refuse(struct rpc_transport *transport, const struct rpc_identit
             continue;
         place->context = NULL;
         place->failures = context->proven ? 0 : place->failures + 1;
-        unsigned doubled = place->failures < AGAIN_DOUBLED ? place->failures : AGAIN_DOUBLED;
-        if (place->failures > 0)
+        unsigned times = place->failures > denials ? place->failures : denials;
+        unsigned doubled = times < AGAIN_DOUBLED ? times : AGAIN_DOUBLED;
+        if (times > 0)
             place->retry_ns = sys_now_ns() + ((uint64_t)AGAIN_FIRST_MS << doubled) * 1000000;
         rpc_context_put(secure, context);
     }
@@ -66,20 +77,27 @@ static struct rpc_place *find_place(struct rpc_secure *secure, const struct rpc_
     return NULL;
 }
 
-/* A place whose identity gets no context. Its calls are without a place then. */
-static struct rpc_place *take_stalled(struct rpc_secure *secure)
+/* A place that only waits for its next attempt, as others may have tickets: its calls wait without
+ * a place. NULL: there is none. */
+static struct rpc_place *vacate(struct rpc_secure *secure)
 {
+    struct rpc_place *best = NULL;
     uint64_t now = sys_now_ns();
     for (unsigned i = 0; i < RPC_PLACES; i++) {
         struct rpc_place *place = &secure->places[i];
-        if (place->making || place->context || place->failures == 0 || now < place->retry_ns)
-            continue; /* a moment later, or nobody would ever wait */
-        *secure->homeless_end = place->parked;
-        if (place->parked)
-            secure->homeless_end = place->parked_end;
-        return place;
+        if (!place->making && place->retry_ns > now &&
+            !(place->context && place->context->under_way > 0) &&
+            (!best || place->retry_ns > best->retry_ns))
+            best = place;
     }
-    return NULL;
+    if (!best)
+        return NULL;
+    atomic_store(&((struct rpc_identity *)best->identity)->retry_ns, best->retry_ns);
+    if (best->parked) {
+        *secure->homeless_end = best->parked;
+        secure->homeless_end = best->parked_end;
+    }
+    return best;
 }
 
 /* A free place, or the one that was not used for longest. NULL: all are in use. */
@@ -92,12 +110,12 @@ static struct rpc_place *take_place(struct rpc_secure *secure, const struct rpc_
             best = place;
     }
     if (!best)
-        best = take_stalled(secure);
+        best = vacate(secure);
     if (!best)
         return NULL;
     if (best->context)
         rpc_context_put(secure, best->context);
-    *best = (struct rpc_place){.identity = identity};
+    *best = (struct rpc_place){.identity = identity, .retry_ns = atomic_load(&identity->retry_ns)};
     best->parked_end = &best->parked;
     return best;
 }
@@ -126,25 +144,33 @@ static void want(struct rpc_secure *secure, struct rpc_place *place, const struc
     rpc_secure_kick(secure);
 }
 
-/* Do few calls that take long keep others out of the window? Then those go in another context. */
-static bool is_held_up(const struct rpc_context *context, uint64_t now)
+bool rpc_context_is_held_up(const struct rpc_context *context, uint64_t now)
 {
     return rpc_context_room(context) == 0 && context->under_way <= context->window / 2 &&
-           now - context->made_ns > HELD_UP_NS;
+           now - context->stands_ns > HELD_UP_NS;
 }
 
 static void park(struct rpc_transport *transport, struct rpc_call *call)
 {
     struct rpc_secure *secure = transport->secure;
     struct rpc_place *place = place_of(secure, call->identity);
+    uint64_t now = sys_now_ns();
+    if (call->answered && call->queued_ns == 0 && call->sent_ns == 0) /* for soft_timeout */
+        call->queued_ns = now;
+    if (call->exact && call->exact_slot >= 0 && call->sent_ns == 0) { /* others need the slot */
+        call->exact->leave(call->exact, call);
+        call->exact_slot = -1;
+    }
     if (!place) {
         append(&secure->homeless_end, call);
         return;
     }
+    bool first = place->parked == NULL;
     append(&place->parked_end, call);
-    uint64_t now = sys_now_ns();
-    if (!is_good(place->context, now) || is_held_up(place->context, now))
+    if (!rpc_context_is_good(place->context, now) || rpc_context_is_held_up(place->context, now))
         want(secure, place, call);
+    else if (first && now - place->context->stands_ns <= HELD_UP_NS)
+        rpc_secure_kick(secure); /* it looks later whether the context is held up */
 }
 
 void rpc_secure_park_first(struct rpc_transport *transport)
@@ -156,7 +182,12 @@ void rpc_place_unpark(struct rpc_transport *transport, struct rpc_place *place, 
 {
     const struct rpc_context *context = place->context;
     uint32_t room = context ? rpc_context_room(context) : 0;
-    struct rpc_call *call, *last_first = NULL;
+    struct rpc_call *call = transport->unsent, *last_first = NULL;
+    if (call && transport->unsent_offset > 0)
+        call = call->next_unsent;
+    /* Those that were moved before and are not sent yet. */
+    for (; !all && room > 0 && call && call->identity == place->identity; call = call->next_unsent)
+        room--;
     while (place->parked && (all || room-- > 0)) {
         call = place->parked;
         place->parked = call->next_unsent;
@@ -175,7 +206,7 @@ void rpc_place_unpark(struct rpc_transport *transport, struct rpc_place *place, 
     }
 }
 
-static void unpark_homeless(struct rpc_transport *transport)
+void rpc_secure_unpark_homeless(struct rpc_transport *transport)
 {
     struct rpc_secure *secure = transport->secure;
     struct rpc_call *call = secure->homeless;
@@ -188,21 +219,23 @@ static void unpark_homeless(struct rpc_transport *transport)
     }
 }
 
-void rpc_secure_rehome(struct rpc_transport *transport)
-{
-    if (!transport->secure->homeless)
-        return;
-    unpark_homeless(transport);
-    if (transport->connected)
-        rpc_send_unsent(transport, false);
-    rpc_call_finished(transport);
-}
-
 void rpc_place_fail(struct rpc_transport *transport, struct rpc_place *place, int error)
 {
     while (place->parked)
         rpc_call_fail(transport, place->parked, error);
-    unpark_homeless(transport);
+    rpc_secure_unpark_homeless(transport);
+}
+
+void rpc_place_give_slots(struct rpc_place *place)
+{
+    for (struct rpc_call *call = place->parked; call; call = call->next_unsent) {
+        if (!call->exact || call->exact_slot < 0)
+            continue;
+        call->error = -ETIMEDOUT; /* what became of it in its slot is not known */
+        call->unsettled = call->unsettled || call->sent_ns != 0;
+        call->exact->leave(call->exact, call);
+        call->exact_slot = -1;
+    }
 }
 
 void rpc_secure_unpark_all(struct rpc_transport *transport)
@@ -212,7 +245,7 @@ void rpc_secure_unpark_all(struct rpc_transport *transport)
         return;
     for (unsigned i = 0; i < RPC_PLACES; i++)
         rpc_place_unpark(transport, &secure->places[i], true);
-    unpark_homeless(transport);
+    rpc_secure_unpark_homeless(transport);
 }
 
 static bool take_out(struct rpc_call **first, struct rpc_call ***end, struct rpc_call *call)
@@ -237,6 +270,8 @@ void rpc_secure_remove(struct rpc_transport *transport, struct rpc_call *call)
     struct rpc_place *place = find_place(secure, call->identity);
     if (!place || !take_out(&place->parked, &place->parked_end, call))
         take_out(&secure->homeless, &secure->homeless_end, call);
+    else if (secure->homeless && !place->parked)
+        rpc_secure_unpark_homeless(transport);
 }
 
 struct rpc_call *rpc_secure_find(const struct rpc_transport *transport,
@@ -272,6 +307,8 @@ bool rpc_secure_waits(const struct rpc_transport *transport)
  * of ours asks for more. It is the last thing between a fault elsewhere and the network. */
 static bool may_go_plain(const struct rpc_transport *transport, const struct rpc_call *call)
 {
+    if (call->identity == &rpc_identity_barred)
+        return false;
     return !transport->channel->server->options.secured || rpc_word(call->head + PROCEDURE_AT) == 0;
 }
 
@@ -283,7 +320,7 @@ static bool may_go(struct rpc_transport *transport, struct rpc_call *call)
     if (!place)
         return false;
     place->used_ns = now;
-    return is_good(place->context, now) && rpc_context_room(place->context) > 0;
+    return rpc_context_is_good(place->context, now) && rpc_context_room(place->context) > 0;
 }
 
 struct rpc_call *rpc_secure_first(struct rpc_transport *transport)
@@ -292,7 +329,7 @@ struct rpc_call *rpc_secure_first(struct rpc_transport *transport)
     while ((call = transport->unsent) != NULL) {
         if (call->sent || call == &transport->ping || call->identity == &rpc_identity_making)
             return call;
-        if (!call->identity) {
+        if (!call->identity || call->identity == &rpc_identity_barred) {
             if (may_go_plain(transport, call))
                 return call;
             if (net_server_may_say(transport->channel->server, SAY_EVERY_S))
@@ -303,17 +340,13 @@ struct rpc_call *rpc_secure_first(struct rpc_transport *transport)
         }
         if (!rpc_secure_of(transport)) /* no memory: asked again */
             return NULL;
+        if (!rpc_gss_can()) /* another thread sends it */
+            return NULL;
         if (may_go(transport, call))
             return call;
         rpc_secure_park_first(transport);
     }
     return NULL;
-}
-
-static bool is_open(const struct rpc_context *context, uint32_t sequence)
-{
-    sequence %= RPC_WINDOW_MAX;
-    return context->open[sequence / 64] >> sequence % 64 & 1;
 }
 
 void rpc_secure_landed(struct rpc_transport *transport, struct rpc_call *call)
@@ -326,15 +359,31 @@ void rpc_secure_landed(struct rpc_transport *transport, struct rpc_call *call)
     context->under_way--;
     uint32_t sequence = dress->copies[0].sequence % RPC_WINDOW_MAX;
     context->open[sequence / 64] &= ~(UINT64_C(1) << sequence % 64);
-    while (context->oldest <= context->sequence && !is_open(context, context->oldest))
-        context->oldest++;
+    rpc_context_advance(context);
     struct rpc_place *place = find_place(transport->secure, call->identity);
     if (!transport->connected) /* with the next connection all are looked at */
         return;
     if (place && place->parked && place->context == context)
         rpc_place_unpark(transport, place, false);
     else if (transport->secure->homeless && context->under_way == 0)
-        unpark_homeless(transport);
+        rpc_secure_unpark_homeless(transport);
+    if (place && place->parked && !place->wanted && !place->making && place->context == context &&
+        rpc_context_is_held_up(context, sys_now_ns())) {
+        place->wanted = true;
+        rpc_secure_kick(transport->secure);
+    }
+}
+
+void rpc_secure_proven(struct rpc_transport *transport, const struct rpc_call *call,
+                       struct rpc_context *context)
+{
+    if (__builtin_expect(context->proven, true))
+        return;
+    struct rpc_place *place = find_place(transport->secure, call->identity);
+    context->proven = true;
+    atomic_store(&((struct rpc_identity *)call->identity)->answered, true);
+    if (place && place->context == context)
+        place->failures = 0;
 }
 
 void rpc_secure_over(struct rpc_transport *transport, struct rpc_call *call)

@@ -45,20 +45,22 @@ static bool take_opaque(struct span *from, struct span *opaque)
     return true;
 }
 
-/* Does the MIC belong to the sequence number of a copy? Sets which. */
-static bool verify(const struct rpc_call *call, const uint8_t *mic, size_t length, unsigned *copy)
+/* Does the MIC belong to the sequence number of a copy? Sets which. 0, -EBADMSG: to none, or
+ * -ETIMEDOUT: this thread cannot tell. */
+static int verify(const struct rpc_call *call, const uint8_t *mic, size_t length, unsigned *copy)
 {
     const struct rpc_dress *dress = call->dress;
+    int result = -EBADMSG;
     for (unsigned i = 0; dress && i < RPC_COPIES_KNOWN; i++) {
         uint32_t sequence = htonl(dress->copies[i].sequence);
-        if (!dress->copies[i].context ||
-            !rpc_gss_verify(dress->copies[i].context->gss, &sequence, 4, mic, length))
+        if (!dress->copies[i].context)
             continue;
-        dress->copies[i].context->proven = true;
+        result = rpc_gss_verify(dress->copies[i].context->gss, &sequence, 4, mic, length);
         *copy = i;
-        return true;
+        if (result != -EBADMSG)
+            break;
     }
-    return false;
+    return result;
 }
 
 /* The verifier of a reply that is accepted. `rest`: what follows it. */
@@ -69,56 +71,81 @@ static bool verifier_of(uint8_t *message, size_t length, struct span *verifier, 
            take_opaque(rest, verifier) && verifier->length <= VERIFIER_MOST;
 }
 
-/* Unpacks the results of a reply to this copy. */
-static bool unpack(const struct rpc_call *call, unsigned copy, struct span *results)
+/* Unpacks the results of a reply to this copy. 0, -EBADMSG or -ETIMEDOUT. */
+static int unpack(const struct rpc_call *call, unsigned copy, struct span *results)
 {
     const struct rpc_context *context = call->dress->copies[copy].context;
-    struct span body, mic, plain;
+    struct span body, mic, plain = {NULL, 0};
+    int result;
     switch (call->identity->service) {
     case RPC_SERVICE_NONE:
-        return true;
+        return 0;
     case RPC_SERVICE_INTEGRITY:
-        if (!take_opaque(results, &body) || !take_opaque(results, &mic) ||
-            !rpc_gss_verify(context->gss, body.at, body.length, mic.at, mic.length))
-            return false;
+        if (!take_opaque(results, &body) || !take_opaque(results, &mic))
+            return -EBADMSG;
+        result = rpc_gss_verify(context->gss, body.at, body.length, mic.at, mic.length);
         plain = body;
         break;
     case RPC_SERVICE_PRIVACY:
-        if (!take_opaque(results, &body) ||
-            !rpc_gss_unwrap(context->gss, body.at, body.length, &plain.at, &plain.length))
-            return false;
+        if (!take_opaque(results, &body))
+            return -EBADMSG;
+        result = rpc_gss_unwrap(context->gss, body.at, body.length, &plain.at, &plain.length);
         break;
     default:
-        return false;
+        return -EBADMSG;
     }
+    if (result != 0)
+        return result;
     if (plain.length < 4 || rpc_word(plain.at) != call->dress->copies[copy].sequence)
-        return false;
+        return -EBADMSG;
     *results = (struct span){plain.at + 4, plain.length - 4};
-    return true;
+    return 0;
 }
 
-/* Nobody can say whose reply this is. */
-static int unverifiable(struct rpc_transport *transport, struct rpc_call *call, const char *what)
+/* The call is over, and nobody knows what became of it. */
+static void end_unsettled(struct rpc_transport *transport, struct rpc_call *call, int error)
+{
+    call->error = error;
+    call->results_length = call->received = 0;
+    call->unsettled = true;
+    rpc_call_answered(transport, call);
+}
+
+/*
+ * Nobody can say whose reply this is (-EBADMSG), or this thread cannot. The call is sent again over
+ * a new connection, in the first case a few times only. -ECONNRESET.
+ */
+static int unverifiable(struct rpc_transport *transport, struct rpc_call *call, const char *what,
+                        int error)
 {
     struct net_server *server = transport->channel->server;
+    if (error == -ETIMEDOUT)
+        return -ECONNRESET;
     if (net_server_may_say(server, RPC_SAY_EVERY_S))
         log_error("server %s: %s of a reply over %s is not what Kerberos wants; the reply is not "
                   "believed, and the call is sent again over a new connection",
                   server->name, what, transport->channel->path->address.peer_text);
-    if (call->dress && call->dress->copies[0].context)
-        rpc_secure_refuse(transport, call->identity, call->dress->copies[0].context);
+    if (!call->dress)
+        return -ECONNRESET;
+    if (call->dress->copies[0].context)
+        rpc_secure_refuse(transport, call->identity, call->dress->copies[0].context,
+                          call->dress->forgeries);
+    if (call->dress->forgeries++ >= RPC_DENIALS_MAX)
+        end_unsettled(transport, call, -EBADMSG);
     return -ECONNRESET;
 }
 
-bool rpc_secure_verified(void *context, struct rpc_call *call, const uint8_t *message, size_t have)
+int rpc_secure_verified(void *context, struct rpc_call *call, const uint8_t *message, size_t have)
 {
     struct span verifier, rest;
     unsigned copy;
-    if (verifier_of((uint8_t *)message, have, &verifier, &rest) &&
-        verify(call, verifier.at, verifier.length, &copy))
-        return true;
-    unverifiable(context, call, "the verifier");
-    return false;
+    int result = -EBADMSG;
+    if (verifier_of((uint8_t *)message, have, &verifier, &rest))
+        result = verify(call, verifier.at, verifier.length, &copy);
+    if (result != 0)
+        return unverifiable(context, call, "the verifier", result);
+    rpc_secure_proven(context, call, call->dress->copies[copy].context);
+    return 0;
 }
 
 /* Takes a call back from the server, to be sent again in another context with the same xid. */
@@ -130,10 +157,21 @@ static void send_again(struct rpc_transport *transport, struct rpc_call *call)
     rpc_unsent_append(transport, call);
 }
 
+static void say_denied(struct rpc_transport *transport, const struct rpc_call *call)
+{
+    struct net_server *server = transport->channel->server;
+    if (net_server_may_say(server, RPC_SAY_EVERY_S))
+        log_warning(
+            "server %s: it refuses the calls of user %u though it made Kerberos contexts for "
+            "them; they wait (look at the server's log, and at the clocks)",
+            server->name, call->identity->uid);
+}
+
 /*
  * A refusal has no verifier, so anybody may have sent it, also when the server executed the call.
- * The call is sent again, and the server's memory of replies tells what became of it. If it is
- * refused each time, it fails with an unknown fate.
+ * The call is sent again, and the server's memory of replies tells what became of it. That goes on
+ * as long as it takes, if any call of its user was ever answered. Else it fails after a few times,
+ * with an unknown fate.
  */
 static int denied(struct rpc_transport *transport, struct rpc_call *call, const uint8_t *message,
                   size_t length)
@@ -144,17 +182,18 @@ static int denied(struct rpc_transport *transport, struct rpc_call *call, const 
                 status == REJECTEDVERF || status == BADCRED || status == BADVERF;
     if (call->identity == &rpc_identity_making || !call->dress || call->dress->destroys)
         anew = false;
-    if (anew && call->dress->denials++ < RPC_DENIALS_MAX) {
-        rpc_secure_refuse(transport, call->identity, call->dress->copies[0].context);
+    if (anew &&
+        (call->dress->denials < RPC_DENIALS_MAX || atomic_load(&call->identity->answered))) {
+        rpc_secure_refuse(transport, call->identity, call->dress->copies[0].context,
+                          call->dress->denials++);
+        if (call->dress->denials > RPC_DENIALS_MAX)
+            say_denied(transport, call);
         send_again(transport, call);
         return 0;
     }
     bool harmless =
         call->identity == &rpc_identity_making || (call->dress && call->dress->destroys);
-    call->error = -EACCES;
-    call->results_length = call->received = 0;
-    call->unsettled = true;
-    rpc_call_answered(transport, call);
+    end_unsettled(transport, call, -EACCES);
     return harmless ? 0 : -ECONNRESET;
 }
 
@@ -194,9 +233,11 @@ int rpc_secure_answered(void *context, struct rpc_call *call, uint8_t *message, 
         rpc_call_answered(transport, call);
         return 0;
     }
-    if (!verifier_of(message, length, &verifier, &results) ||
-        !verify(call, verifier.at, verifier.length, &copy))
-        return unverifiable(transport, call, "the verifier");
+    int result = -EBADMSG;
+    if (verifier_of(message, length, &verifier, &results))
+        result = verify(call, verifier.at, verifier.length, &copy);
+    if (result != 0)
+        return unverifiable(transport, call, "the verifier", result);
     int parsed = rpc_reply_parse(message, length, &at);
     if (parsed <= 0) {
         call->error = parsed == 0 ? -EBADMSG : parsed;
@@ -205,9 +246,11 @@ int rpc_secure_answered(void *context, struct rpc_call *call, uint8_t *message, 
         return 0;
     }
     results = (struct span){message + at, length - at};
-    if (!unpack(call, copy, &results))
-        return unverifiable(transport, call, "the body");
-    int result = rpc_results_take(call, results.at, results.length);
+    result = unpack(call, copy, &results);
+    if (result != 0)
+        return unverifiable(transport, call, "the body", result);
+    rpc_secure_proven(transport, call, call->dress->copies[copy].context);
+    result = rpc_results_take(call, results.at, results.length);
     if (result == -EFAULT) {
         transport->receiver.target = call;
         return result;

@@ -26,7 +26,8 @@ enum {
     RPC_HANDLE_MAX = 256, /* bytes of a context's handle */
     RPC_WINDOW_MAX = 256, /* calls under way in a context */
     RPC_COPIES_KNOWN = 2, /* of a call: a reply to an earlier one is taken too */
-    RPC_DENIALS_MAX = 4   /* how often a call is sent anew in another context */
+    RPC_DENIALS_MAX = 4   /* how often a call is sent anew in another context, if no call of its
+                             user was ever answered; or as no reply to it is believed */
 };
 
 /* A context. Freed with its last reference: that of a place, and those of calls. */
@@ -40,7 +41,7 @@ struct rpc_context {
     uint64_t open[RPC_WINDOW_MAX / 64]; /* a bit for each that is not answered */
     uint32_t handle_length;
     uint8_t handle[RPC_HANDLE_MAX];
-    uint64_t made_ns;
+    uint64_t stands_ns;       /* since when `oldest` has not been answered */
     uint64_t ends_ns;         /* when its ticket ends (CLOCK_MONOTONIC); 0: not known */
     uint64_t renew_ns;        /* when another one is to be made; 0: never */
     bool proven;              /* a call was answered in it */
@@ -78,8 +79,9 @@ struct rpc_dress {
     } copies[RPC_COPIES_KNOWN]; /* the last one first */
     bool counted;               /* under way in the context of the last copy */
     bool destroys;              /* it ends its context: RPCSEC_GSS_DESTROY */
-    unsigned denials;
-    size_t capacity;   /* of bytes[] */
+    unsigned denials;           /* how often the server denied it, */
+    unsigned forgeries;         /* and how often a reply was not believed */
+    size_t capacity;            /* of bytes[] */
     size_t own_length; /* bytes[]: record mark, header, verifier; with a service all of it */
     size_t length;     /* of the record on the wire, with its mark */
     uint8_t bytes[];
@@ -133,17 +135,28 @@ struct rpc_call *rpc_secure_find(const struct rpc_transport *transport,
                                  const void *context);
 /* Nothing is being sent any more: frees what calls wore. */
 void rpc_secure_sent(struct rpc_transport *transport);
-/* The server, or the library, does not take the context any more: another one is made. */
+/* The server, or the library, does not take the context any more: another one is made, the later
+ * the more often this call was denied before. */
 void rpc_secure_refuse(struct rpc_transport *transport, const struct rpc_identity *identity,
+                       struct rpc_context *context, unsigned denials);
+/* A reply to the call was verified. */
+void rpc_secure_proven(struct rpc_transport *transport, const struct rpc_call *call,
                        struct rpc_context *context);
+bool rpc_context_is_good(const struct rpc_context *context, uint64_t now);
+/* Numbers that nobody waits for leave the window. */
+void rpc_context_advance(struct rpc_context *context);
+/* Does it keep calls out of its window for long, as few of its calls are answered late? */
+bool rpc_context_is_held_up(const struct rpc_context *context, uint64_t now);
 void rpc_context_put(struct rpc_secure *secure, struct rpc_context *context);
-/* Calls that have no place may find one now. */
-void rpc_secure_rehome(struct rpc_transport *transport);
 /* Moves calls that wait in the place to the queue: all to its end, or those that fit in the window
  * to its head. */
 void rpc_place_unpark(struct rpc_transport *transport, struct rpc_place *place, bool all);
 /* Ends all calls that wait in the place with this error. */
 void rpc_place_fail(struct rpc_transport *transport, struct rpc_place *place, int error);
+/* The place's user lost its ticket: calls that wait there hold no slots that others need. */
+void rpc_place_give_slots(struct rpc_place *place);
+/* Calls for which there was no place go back to the queue: there may be one now. */
+void rpc_secure_unpark_homeless(struct rpc_transport *transport);
 /* The first call is parked in its place. */
 void rpc_secure_park_first(struct rpc_transport *transport);
 
@@ -167,12 +180,14 @@ size_t rpc_secure_length(const struct rpc_call *call);
  * call is answered, or sent again.
  * 0: that was done.
  * -EFAULT: memory of the application is missing.
- * -EBADMSG: it cannot be verified; -ECONNRESET: it is a refusal. The connection is given up.
+ * -EBADMSG: it is garbage; -ECONNRESET: it is not believed, it is a refusal, or this thread cannot
+ * look at it. The connection is given up.
  */
 int rpc_secure_answered(void *transport, struct rpc_call *call, uint8_t *message, size_t length);
-/* Is the verifier good, of a reply that is accepted, and there up to its results? */
-bool rpc_secure_verified(void *transport, struct rpc_call *call, const uint8_t *message,
-                         size_t have);
+/* Is the verifier good, of a reply that is accepted, and there up to its results? 0, or
+ * -ECONNRESET: the call may be over. */
+int rpc_secure_verified(void *transport, struct rpc_call *call, const uint8_t *message,
+                        size_t have);
 
 /* ---- maker.c ---- */
 
@@ -184,8 +199,8 @@ void rpc_secure_kick(struct rpc_secure *secure);
  * long. False: they did not come. Not under the lock. */
 bool rpc_secure_end(struct rpc_transport *transport, int timeout_ms);
 /* For a thread that waits, if no thread of ours can be started: makes a context that is wanted.
- * Frees the lock meanwhile. */
-void rpc_secure_make_here(struct rpc_transport *transport);
+ * Frees the lock meanwhile, and gives up the lead, if it has it. */
+void rpc_secure_make_here(struct rpc_transport *transport, bool *lead);
 /* The transport will be freed. False: threads of ours use it yet; calls of rpc_identity_making are
  * to be withdrawn, and this asked again. Not under the lock. */
 bool rpc_secure_leave(struct rpc_transport *transport);
