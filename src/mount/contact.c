@@ -272,6 +272,7 @@ int mount_contact(struct mount *mount, const char **reason)
     }
     if (state == MOUNT_READY)
         return 0;
+    mount_protection_load(mount);
     pthread_mutex_lock(&mount->contact);
     state = atomic_load(&mount->state);
     int result = 0;

@@ -4,6 +4,7 @@
 
 #include "mount/mounts.h"
 #include "rpc/secure/gss.h"
+#include "sys/critical.h"
 #include "sys/log.h"
 
 void mount_protection_learn(struct mount *mount, bool unknown)
@@ -21,17 +22,22 @@ void mount_protection_learn(struct mount *mount, bool unknown)
     mount->lost = mount->closed && !mount->server->lost ? &mount->barred : mount->server->lost;
 }
 
+void mount_protection_load(struct mount *mount)
+{
+    struct rpc_gss_fault fault;
+    if (mount->security < CONF_SECURITY_KRB5 || sys_critical_in_handler() || rpc_gss_load(&fault) ||
+        !mount_may_say(mount, "kerberos", -EPROTONOSUPPORT))
+        return;
+    log_error("mount %s: %s: %s; %s", mount->conf->mount, rpc_gss_reason(fault.why), fault.text,
+              rpc_gss_remedy(fault.why));
+}
+
 int mount_protection_begin(struct mount *mount)
 {
     if (mount->security >= CONF_SECURITY_KRB5) {
-        struct rpc_gss_fault fault;
-        if (!rpc_gss_load(&fault)) {
-            mount->why = REACH_NO_KERBEROS;
-            if (mount_may_say(mount, "kerberos", -EPROTONOSUPPORT))
-                log_error("mount %s: %s: %s; %s", mount->conf->mount, rpc_gss_reason(fault.why),
-                          fault.text, rpc_gss_remedy(fault.why));
+        mount->why = (enum reach_why)(REACH_KERBEROS + RPC_GSS_NO_LIBRARY);
+        if (!rpc_gss_loaded())
             return -EPROTONOSUPPORT;
-        }
     }
     if (mount->server->tls >= CONF_TLS_PREFER) {
         mount->why = REACH_NO_TLS;

@@ -21,6 +21,10 @@ static inline const char *mount_protection_text(const struct mount *mount)
     return reach_protection_text(mount->security, mount->server->tls == CONF_TLS_REQUIRE);
 }
 
+/* Loads the library that the mount needs. Not under a lock, as constructors run. In a handler it
+ * does nothing. */
+void mount_protection_load(struct mount *mount);
+
 /* Can this process protect the calls as they must be? Else `why` of the mount is set. 0 or -errno.
  * Under `contact`. */
 int mount_protection_begin(struct mount *mount);

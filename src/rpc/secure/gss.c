@@ -95,6 +95,11 @@ bool rpc_gss_load(struct rpc_gss_fault *fault)
     return true;
 }
 
+bool rpc_gss_loaded(void)
+{
+    return atomic_load(&loaded) && sys_foreign_usable(SYS_FOREIGN_KERBEROS);
+}
+
 /* ---- what went wrong ---- */
 
 const char *rpc_gss_reason(enum rpc_gss_why why)

@@ -47,6 +47,8 @@ const char *rpc_gss_remedy(enum rpc_gss_why why);
 
 /* Loads the library, once. False: see `fault`. */
 bool rpc_gss_load(struct rpc_gss_fault *fault);
+/* Is it loaded, and of use in this process? */
+bool rpc_gss_loaded(void);
 
 /* A context while it is made. All zeros; rpc_gss_making_end() frees what it has. */
 struct rpc_gss_making {
