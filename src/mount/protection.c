@@ -127,7 +127,7 @@ const char *mount_error_remedy(const struct mount_server *server, int error, enu
 int mount_protection_begin(struct mount *mount)
 {
     if (mount->security >= CONF_SECURITY_KRB5 && !rpc_gss_is_loaded()) {
-        mount->why = REACH_NO_KERBEROS;
+        mount->why = (enum reach_why)(REACH_KERBEROS + RPC_GSS_NO_LIBRARY);
         return -EPROTONOSUPPORT;
     }
     return mount->server->tls >= CONF_TLS_PREFER ? begin_tls(mount) : 0;

@@ -40,7 +40,6 @@ static const struct {
     [REACH_NO_PORT] = {"no local port is left", "see `privileged_port` in directnfs.conf(5)"},
     [REACH_LOW_PORT_FORBIDDEN] = {"not permitted to use a port below 1024",
                                   "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\""},
-    [REACH_NO_KERBEROS] = {"Kerberos cannot be used here", "see what `directnfs check` says of it"},
     [REACH_NO_TLS] = {"TLS cannot be used here", "see what `directnfs check` says of it"},
     [REACH_IN_HANDLER] = {"a library cannot be loaded in a signal handler",
                           "use a file of the mount before, outside of the handler"},

@@ -27,7 +27,6 @@ enum reach_why {
     REACH_NO_LOCAL,
     REACH_NO_PORT,
     REACH_LOW_PORT_FORBIDDEN,
-    REACH_NO_KERBEROS,
     REACH_NO_TLS,
     REACH_IN_HANDLER,
     /* The server does not answer, or refuses. */

@@ -48,7 +48,6 @@ const char *rpc_gss_remedy(enum rpc_gss_why why);
 
 /* Loads the library, once. False: see `fault`. */
 bool rpc_gss_load(struct rpc_gss_fault *fault);
-
 /* Is it loaded, and of use in this process? */
 bool rpc_gss_is_loaded(void);
 
