@@ -306,6 +306,10 @@ static bool protect(struct stanza *stanza)
         (void)reach_kernel_mount_of(status.st_dev, &kernel);
     if (fd >= 0)
         close(fd);
+    if (reach_security(conf->exports[0].security, &kernel) >= CONF_SECURITY_KRB5) {
+        cmd_complain("fence", "server %s: %s", conf->name, reach_reason(REACH_FENCE_SECURITY));
+        return false;
+    }
     enum conf_tls tls = reach_tls(conf->tls, &kernel);
     if (tls < CONF_TLS_PREFER)
         return true;

@@ -238,6 +238,15 @@ static void check_fence(struct parser *parser)
 
     if (server->fence == NULL)
         return;
+    for (size_t i = 0; i < server->export_count; i++)
+        if (server->exports[i].security >= CONF_SECURITY_KRB5) {
+            words_fail(
+                &parser->words, server->fence_at,
+                "found fence %s for a server with Kerberos, expected one or the other ('tls: "
+                "require' protects a fence as well)",
+                CONF_QUOTED(server->fence));
+            break;
+        }
     if (server->version != CONF_VERSION_41)
         words_fail(&parser->words, server->fence_at,
                    "found fence %s for a server without sessions, expected 'nfs_version: nfsv4.1' "
@@ -263,8 +272,8 @@ static void end_stanza(struct parser *parser)
         take_name_for_path(parser);
     drop_locals(parser);
     check_paths(parser);
-    check_fence(parser);
     conf_take_security_end(parser);
+    check_fence(parser);
     conf_take_tls_end(parser);
     for (size_t i = 0; i < server->path_count; i++)
         server->paths[i].dontroute = parser->stanza.dontroute;

@@ -68,9 +68,10 @@ static void end_badly(struct flushing *flushing, struct durable_run *run, int re
                       struct ledger_ending *ending)
 {
     const struct ledger_write *write = &run->write.announced;
-    int error = result == -EAGAIN   ? -ETIMEDOUT
-                : result == -ENONET ? -ENONET /* others can send it */
-                                    : (int)file_posix_error(result);
+    int error = result == -EAGAIN ? -ETIMEDOUT
+                : result == -ENONET || result == -ELIBACC || result == -ELIBSCN
+                    ? result /* others can send it */
+                    : (int)file_posix_error(result);
     bool refused = durable_commit_is_refusal(result);
     bool one =
         write->record_count == 1 && (write->length <= LEDGER_CHUNK || flushing->sending.most == 1);

@@ -437,8 +437,9 @@ static int opened(int fd, int flags, enum coming coming, const char *reason)
     bool may_stay = coming == FOR_STREAM || coming == RECEIVED;
     bool closed = mount_is_closed(mount) && !may_stay;
     if (inode && reason && !closed)
-        closed = fd_world_demote_stream(inode, claim.auth, reason, 0) == -ENONET &&
-                 mount_is_closed(mount);
+        closed = fd_world_demote_stream(inode, claim.auth, reason,
+                                        coming == RECEIVED ? UINT_MAX : 0) == -ENONET &&
+                 coming != RECEIVED && mount_is_closed(mount);
     else if (inode && !reason) {
         struct committing c = durable_committing_of(inode, claim.auth);
         (void)durable_strays_settle(

@@ -179,8 +179,8 @@ static int await_from_abroad(struct ledger_file *file, unsigned longest_ms)
  * ask for another handle either. */
 static bool is_for_others(struct net_server *net, int result)
 {
-    return result == -ENONET || (result == -ESTALE && !net_server_is_at_home(net)) ||
-           net_server_look_abroad(net);
+    return result == -ENONET || result == -ELIBACC || result == -ELIBSCN ||
+           (result == -ESTALE && !net_server_is_at_home(net)) || net_server_look_abroad(net);
 }
 
 /* As await_from_abroad(), but does not wait if calls on the file have failed before. */
@@ -190,8 +190,8 @@ static int drain_from_abroad(struct file_inode *inode)
     bool again = atomic_exchange(&inode->awaited, agent) == agent;
     int result = await_from_abroad(&inode->entry, again ? 0 : fd_world_abroad_ms);
     if (result != 0 && !again)
-        log_error("%s: calls on it fail in this process, which is in another network namespace "
-                  "than its connections: %llu bytes that were written are not committed yet",
+        log_error("%s: calls on it fail in this process, which cannot connect (another network "
+                  "namespace, or TLS): %llu bytes that were written are not committed yet",
                   inode->path, (unsigned long long)ledger_file_uncommitted(&inode->entry));
     return result;
 }

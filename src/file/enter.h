@@ -17,6 +17,7 @@ static inline ssize_t file_posix_error(ssize_t result)
     case -EREMOTEIO:
     case -ENONET: /* no connection from this network namespace, and no way to the kernel's world */
     case -EPROTONOSUPPORT:
+    case -ELIBSCN:
     case -ELIBACC: /* TLS cannot be had in this process: see net/tls/tls.h */
         return -EIO;
     case -EKEYREJECTED:

@@ -258,11 +258,12 @@ static int probe_elsewhere(struct net_path *path, struct net_address *address, i
 
 /* Does the error say that nobody is there, or nobody who is the server by TLS? Not that we could
  * not ask. */
-static bool is_nobody(int error)
+static bool is_nobody(int error, bool tls)
 {
     return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
            error == -ENETUNREACH || error == -ECONNRESET ||
-           (net_tls_is_error(error) && error != -ELIBACC && error != -ENOKEY);
+           (tls && net_tls_is_error(error) && error != -ELIBACC && error != -ELIBSCN &&
+            error != -ENOKEY);
 }
 
 int mount_probe_path(struct net_path *path, bool proven, int timeout_ms)
@@ -270,7 +271,8 @@ int mount_probe_path(struct net_path *path, bool proven, int timeout_ms)
     struct net_address address;
     net_path_address(path, &address);
     int result = probe_at(path, &address, proven, false, timeout_ms);
-    bool moved = is_nobody(result) && proven && net_path_is_down_for(path, AWAY_NS) &&
+    bool moved = is_nobody(result, path->server->options.tls != NULL) && proven &&
+                 net_path_is_down_for(path, AWAY_NS) &&
                  probe_elsewhere(path, &address, timeout_ms) == 0;
     return moved ? 0 : result;
 }

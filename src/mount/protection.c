@@ -126,6 +126,10 @@ const char *mount_error_remedy(const struct mount_server *server, int error, enu
 
 int mount_protection_begin(struct mount *mount)
 {
+    if (mount->security >= CONF_SECURITY_KRB5 && mount->server->conf->fence) {
+        mount->why = REACH_FENCE_SECURITY;
+        return -EPROTONOSUPPORT;
+    }
     if (mount->security >= CONF_SECURITY_KRB5 && !rpc_gss_is_loaded()) {
         mount->why = (enum reach_why)(REACH_KERBEROS + RPC_GSS_NO_LIBRARY);
         return -EPROTONOSUPPORT;

@@ -264,7 +264,7 @@ bool net_channel_take(struct net_channel *channel, struct net_channel *from)
     int fd = atomic_load(&from->fd);
     if (fd < 0 || from->tls || channel->server->options.tls || atomic_load(&from->over) ||
         atomic_load(&channel->fd) >= 0 || !same_peer(&to->local, &of->local) ||
-        to->dontroute != of->dontroute)
+        !same_peer(&to->peer, &from->peer) || to->dontroute != of->dontroute)
         return false;
     show_counters(channel);
     channel->tried = from->tried;

@@ -19,6 +19,7 @@
 #include "net/fewer.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "net/protect.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -444,7 +445,7 @@ static void note_probe(struct net_path *path, int result)
     if (result == 0 || result == -EXDEV)
         return;
     if (result != -EAGAIN)
-        net_path_failed(path, strerrordesc_np(-result));
+        net_path_failed(path, net_error_text(path->server, result));
     pthread_mutex_lock(&server->lock);
     int pause = net_reconnect_pause_ms(server, ++path->probes);
     if (pause > PROBE_PAUSE_MS)
@@ -492,7 +493,7 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
         const struct probing *asked = &probings[i];
         if (asked->result != 0 && asked->result != -EAGAIN &&
             atomic_load(&asked->path->heard_ns) < suspected_ns)
-            net_path_failed(asked->path, strerrordesc_np(-asked->result));
+            net_path_failed(asked->path, net_error_text(asked->path->server, asked->result));
     }
 }
 

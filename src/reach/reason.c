@@ -94,6 +94,8 @@ static const struct {
                         "see whether an NFS server listens at this port, and its log"},
     [REACH_LAYOUTS] = {"pNFS: its data may be elsewhere than at the server",
                        "export without pNFS, or leave the mount to the kernel"},
+    [REACH_FENCE_SECURITY] = {"a fence, and Kerberos, which do not go together",
+                              "use TLS (`tls: require`), or no fence"},
     [REACH_NOT_HELD] = {"this host does not have the fence",
                         "run `directnfs fence take` here if no other host may use the files, and "
                         "start the programs again"},
@@ -174,6 +176,7 @@ enum reach_why reach_why_call(enum reach_service service, int error,
     case 0:
         return REACH_FINE;
     case -ELIBACC:
+    case -ELIBSCN:
         return REACH_NO_TLS;
     case -ENOKEY:
         return REACH_TLS_FILES;

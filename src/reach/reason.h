@@ -56,6 +56,7 @@ enum reach_why {
     /* The mount cannot be served this way. */
     REACH_LAYOUTS,
     /* Another host may use it. */
+    REACH_FENCE_SECURITY,
     REACH_NOT_HELD,
     /* It is another directory. */
     REACH_NOT_THE_EXPORT,

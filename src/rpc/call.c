@@ -385,7 +385,7 @@ void rpc_lead_once(struct rpc_transport *transport, struct rpc_call *own, int ti
     transport->leading = true;
     if (!transport->connected) {
         int error = rpc_abandon(transport) ? 0 : connect_again(transport, timeout_ms);
-        if ((error == -ENONET || error == -ELIBACC) && !rpc_abandon(transport))
+        if ((error == -ENONET || error == -ELIBACC || error == -ELIBSCN) && !rpc_abandon(transport))
             rpc_strand(transport, error);
         rpc_call_finished(transport);
         return;
@@ -411,8 +411,8 @@ static void pass_lead_unless_led(struct rpc_transport *transport, bool lead)
 static bool is_hopeless(const struct rpc_transport *transport, uint64_t since_ns)
 {
     int error = transport->failure;
-    return !transport->connected && transport->attempted_ns > since_ns && net_tls_is_error(error) &&
-           error != -EBADRQC;
+    return transport->channel->server->options.tls && !transport->connected &&
+           transport->attempted_ns > since_ns && net_tls_is_error(error) && error != -EBADRQC;
 }
 
 /* Drives the channel of the first call, until that call and those after it on this channel are
@@ -544,22 +544,20 @@ void rpc_hand_over(struct net_server *from, struct net_server *to)
 {
     struct net_channel *before = from->channels[0], *channel = to->channels[0];
     struct rpc_transport *old = rpc_transport_of(before), *transport = rpc_transport_of(channel);
-    bool taken = false;
     pthread_mutex_lock(&transport->lock);
     if (old->connected && old->in_flight == 0 && !old->unsent && !old->secure &&
         !transport->leading && !transport->connected) {
         transport->leading = true; /* nobody else connects meanwhile */
         pthread_mutex_unlock(&transport->lock);
-        taken = net_channel_take(channel, before);
+        bool taken = net_channel_take(channel, before);
         pthread_mutex_lock(&transport->lock);
-        transport->leading = false;
+        if (taken) {
+            old->connected = false;
+            transport->received_ns = old->received_ns;
+            transport->connected = true;
+        }
+        rpc_pass_lead(transport);
     }
-    if (taken) {
-        old->connected = false;
-        transport->received_ns = old->received_ns;
-        transport->connected = true;
-    }
-    rpc_pass_lead(transport);
     pthread_mutex_unlock(&transport->lock);
 }
 

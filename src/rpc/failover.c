@@ -531,7 +531,7 @@ void rpc_strand(struct rpc_transport *transport, int error)
     rpc_queue_again(transport, true);
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
         next = call->next_unsent;
-        rpc_call_fail(transport, call, error != -ENONET || rpc_is_own(call) ? error : -ENETDOWN);
+        rpc_call_fail(transport, call, error == -ELIBACC || rpc_is_own(call) ? error : -ENETDOWN);
     }
     transport->silent_since_ns = 0;
     transport->attempts = 0;

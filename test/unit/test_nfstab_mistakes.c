@@ -365,6 +365,10 @@ UNIT_TEST(protection_that_does_not_fit_together)
 
 UNIT_TEST(a_fence_needs_sessions_and_a_name_of_its_own)
 {
+    assert_mistake("server: s export: /a mount: /b nfs_version: nfsv4.1 fence: db security: krb5",
+                   1, 60,
+                   "found fence 'db' for a server with Kerberos, expected one or the other ('tls: "
+                   "require' protects a fence as well)");
     assert_mistake("server: s export: /a mount: /b fence: db", 1, 39,
                    "found fence 'db' for a server without sessions, expected 'nfs_version: "
                    "nfsv4.1' in its stanza");

@@ -22,7 +22,7 @@ static const struct fault faults[NET_TLS_FAULTS] = {
                             "program that exports no other one"},
     [NET_TLS_LOST] = {-ELIBACC, "TLS: OpenSSL cannot be used in this process any more",
                       "The program was forked amidst OpenSSL, or has shut it down. Start it again"},
-    [NET_TLS_NO_THREAD] = {-ELIBACC, "TLS: a child of fork() cannot begin a session in a handler",
+    [NET_TLS_NO_THREAD] = {-ELIBSCN, "TLS: a child of fork() cannot begin a session in a handler",
                            "The child must use a file outside of its handlers first"},
     [NET_TLS_NO_MEMORY] = {-ENOMEM, "TLS: OpenSSL has no memory for a session",
                            "Look at the limits of the program; it is tried again"},
@@ -106,7 +106,7 @@ int net_tls_errno(enum net_tls_fault fault)
 
 bool net_tls_is_error(int error)
 {
-    return error == -ELIBACC || error == -ENOKEY || error == -ENOPROTOOPT ||
+    return error == -ELIBACC || error == -ELIBSCN || error == -ENOKEY || error == -ENOPROTOOPT ||
            error == -EPFNOSUPPORT || error == -EKEYREVOKED || error == -EBADRQC;
 }
 
@@ -114,6 +114,7 @@ const char *net_tls_error_text(int error)
 {
     switch (error) {
     case -ELIBACC:
+    case -ELIBSCN:
         return "TLS: OpenSSL cannot be used";
     case -ENOKEY:
         return "TLS: a file of ours cannot be used";

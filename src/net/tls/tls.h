@@ -60,7 +60,8 @@ const char *net_tls_text(enum net_tls_fault fault);
 const char *net_tls_remedy(enum net_tls_fault fault);
 /*
  * The -errno of it; those of one kind have the same:
- * -ELIBACC: the TLS library. No connection can be protected in this process, or this handler.
+ * -ELIBACC: the TLS library. No connection can be protected in this process.
+ * -ELIBSCN: none can be in this handler.
  * -ENOKEY: our own files.
  * -ENOPROTOOPT: the server does not offer TLS.
  * -EPFNOSUPPORT: it speaks no TLS that we do.
