@@ -229,6 +229,7 @@ bool rpc_take_up(struct rpc_call *call);
  * -EFAULT: memory of the caller is missing.
  * -ENONET: this thread cannot connect from its network namespace.
  * -ELIBACC: this process cannot use the TLS library (any more).
+ * -ELIBSCN: this thread cannot, in a handler.
  */
 void rpc_wait(struct rpc_call *const *calls, unsigned count);
 
