@@ -5,6 +5,7 @@
  * NFSv3 is spoken.
  */
 
+#include <errno.h>
 #include <string.h>
 
 #include "mount/credentials.h"
@@ -16,7 +17,7 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { LONGEST_MS = 30000, SHORTEST_MS = 100, AGAIN_MS = 1000 };
+enum { LONGEST_MS = 30000, SHORTEST_MS = 100, AGAIN_MS = 5000 };
 
 /* By the ticket of any other user of this server who has one. */
 static int renew_by_another(const struct mount_server *server, struct nfs_client *client)
@@ -54,7 +55,11 @@ static int renew_once(const struct mount_server *server)
             client.server = NULL;
         /* A call that is given up after it was sent would cost the session a slot. */
         client.timeout_ms = auth && auth->identity ? NFS_IN_TURN : 0;
-        int due_ms = auth ? server->version->session_renew(&client) : next_ms;
+        int due_ms = next_ms;
+        if (auth) /* who never had a ticket is not asked for one */
+            due_ms = !auth->identity || atomic_load(&auth->identity->worked)
+                         ? server->version->session_renew(&client)
+                         : -EKEYEXPIRED;
         if (due_ms < 0)
             due_ms = renew_by_another(server, &client);
         next_ms = due_ms < next_ms ? due_ms : next_ms;
