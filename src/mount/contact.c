@@ -273,9 +273,11 @@ int mount_contact(struct mount *mount, const char **reason)
     }
     if (state == MOUNT_READY)
         return 0;
-    bool early =
-        state == MOUNT_FAILED && sys_now_ns() < __atomic_load_n(&mount->retry_ns, __ATOMIC_RELAXED);
-    int result = state == MOUNT_REFUSED || early ? 0 : mount_protection_load(mount);
+    /* What is loaded before the lock is needed under it. */
+    bool early = state == MOUNT_REFUSED ||
+                 (state == MOUNT_FAILED &&
+                  sys_now_ns() < __atomic_load_n(&mount->retry_ns, __ATOMIC_RELAXED));
+    int result = early ? 0 : mount_protection_load(mount);
     pthread_mutex_lock(&mount->contact);
     state = atomic_load(&mount->state);
     if (state == MOUNT_READY) {
@@ -284,7 +286,7 @@ int mount_contact(struct mount *mount, const char **reason)
         mount->why = REACH_IN_HANDLER; /* the next one who asks is not, mostly */
     } else if (state == MOUNT_REFUSED) {
         result = -EXDEV;
-    } else if (state == MOUNT_FAILED && sys_now_ns() < mount->retry_ns) {
+    } else if (early || (state == MOUNT_FAILED && sys_now_ns() < mount->retry_ns)) {
         result = -EHOSTDOWN;
     } else {
         result = contact(mount);

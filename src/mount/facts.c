@@ -17,7 +17,7 @@ enum kind { ROOT = 1, DIRECTORY, OF_FILE, ADDRESS };
 
 /* The version of keys and values: another one when either changes, as processes of two versions of
  * the library may meet. */
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 
 /* ---- keys ---- */
 
@@ -44,6 +44,13 @@ static void add_text(struct key *key, const char *text, size_t length)
     add_number(key, sys_hash(SYS_HASH_NONE, text, length));
 }
 
+static void add_optional(struct key *key, const char *text)
+{
+    add_number(key, text != NULL);
+    if (text)
+        add_text(key, text, strlen(text));
+}
+
 /* As whom the server is asked: all of the credential but its stamp, which is the time. */
 static void add_credential(struct key *key, const struct rpc_auth *auth)
 {
@@ -52,6 +59,9 @@ static void add_credential(struct key *key, const struct rpc_auth *auth)
         add_number(key, auth->uid);
         add_number(key, auth->identity->service);
         add_text(key, auth->identity->server, strlen(auth->identity->server));
+        add_optional(key, auth->identity->cache);
+        add_optional(key, auth->identity->keytab);
+        add_optional(key, auth->identity->principal);
         return;
     }
     add(key, auth->bytes, STAMP);

@@ -5,15 +5,40 @@
  * NFSv3 is spoken.
  */
 
+#include <errno.h>
+#include <string.h>
+
 #include "mount/credentials.h"
 #include "mount/lease.h"
 #include "mount/mount.h"
 #include "mount/mounts.h"
+#include "rpc/secure/identity.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { LONGEST_MS = 30000, SHORTEST_MS = 100 };
+enum { LONGEST_MS = 30000, SHORTEST_MS = 100, AGAIN_MS = 5000 };
+
+/* By the ticket of any other user of this server who has one. */
+static int renew_by_another(const struct mount_server *server, struct nfs_client *client)
+{
+    const struct rpc_identity *own = client->auth->identity;
+    uint64_t now_s = sys_clock_ns(CLOCK_REALTIME) / UINT64_C(1000000000);
+    for (const struct rpc_identity *other = rpc_identities(); other; other = other->next) {
+        struct rpc_auth auth;
+        uint64_t ends_s = atomic_load(&other->ends_s);
+        if (other == own || other->service != own->service ||
+            strcmp(other->server, own->server) != 0 || !atomic_load(&other->worked) ||
+            (ends_s != 0 && ends_s <= now_s))
+            continue;
+        rpc_auth_secure(&auth, client->auth->gid, other);
+        client->auth = &auth;
+        int due_ms = server->version->session_renew(client);
+        if (due_ms >= 0)
+            return due_ms;
+    }
+    return AGAIN_MS;
+}
 
 /* Renews the lease if that is due, by any of the server's mounts. Returns in how many milliseconds
  * it is due next. */
@@ -28,8 +53,15 @@ static int renew_once(const struct mount_server *server)
         struct nfs_client client = mount_client(mount, auth);
         if (atomic_load(&mount->state) != MOUNT_READY)
             client.server = NULL;
-        client.timeout_ms = 0; /* a call that is given up would cost the session a slot */
-        int due_ms = auth ? server->version->session_renew(&client) : next_ms;
+        /* A call that is given up after it was sent would cost the session a slot. */
+        client.timeout_ms = auth && auth->identity ? NFS_IN_TURN : 0;
+        int due_ms = next_ms;
+        if (auth) /* who never had a ticket is not asked for one */
+            due_ms = !auth->identity || atomic_load(&auth->identity->worked)
+                         ? server->version->session_renew(&client)
+                         : -EKEYEXPIRED;
+        if (due_ms < 0)
+            due_ms = renew_by_another(server, &client);
         next_ms = due_ms < next_ms ? due_ms : next_ms;
     }
     return next_ms > SHORTEST_MS ? next_ms : SHORTEST_MS;

@@ -32,6 +32,8 @@ void nfs_call_wait(const struct nfs_client *client, struct rpc_call *const *call
 {
     if (client->timeout_ms > 0)
         rpc_wait_for(calls, count, client->timeout_ms);
+    else if (__builtin_expect(client->timeout_ms < 0, false))
+        rpc_wait_in_turn(calls, count);
     else
         rpc_wait(calls, count);
 }
@@ -46,7 +48,7 @@ static void count_on_mount(const struct rpc_call *call, uint64_t rtt_ns, bool er
 {
     enum directnfs_operation operation = call->procedure == NFS_PROC_READ    ? DIRECTNFS_READ
                                          : call->procedure == NFS_PROC_WRITE ? DIRECTNFS_WRITE
-                                                                              : DIRECTNFS_OTHER;
+                                                                             : DIRECTNFS_OTHER;
     struct stats_answer answer = {.rtt_ns = rtt_ns, .error = error};
     if (operation != DIRECTNFS_OTHER && !error)
         answer.bytes = operation == DIRECTNFS_READ ? call->received : call->payload_length;

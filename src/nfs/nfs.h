@@ -36,6 +36,10 @@ struct nfs_session_facts {
 };
 
 /* How a server is called, and with which credential. Owned by the caller, only read here. */
+enum {
+    NFS_IN_TURN = -1 /* as 0, but -EKEYEXPIRED after a second without a ticket: others wait */
+};
+
 struct nfs_client {
     const struct nfs_version *version;
     struct nfs_session *session; /* NULL: the version has none */
@@ -44,7 +48,8 @@ struct nfs_client {
     struct directnfs_mount_stats *counted; /* where its calls are counted; NULL: for no mount */
     uint32_t read_max;                     /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
     uint32_t write_max;
-    int timeout_ms; /* 0: for ever, as a hard mount; else -ETIMEDOUT or the error of connecting */
+    int timeout_ms; /* 0: for ever, as a hard mount; else -ETIMEDOUT or the error of connecting; or
+                       NFS_IN_TURN */
 };
 
 /* The most bytes of one READ or WRITE of the client. A server that restarted may take less in a

@@ -415,23 +415,47 @@ static bool is_hopeless(const struct rpc_transport *transport, uint64_t since_ns
            transport->attempted_ns > since_ns && net_tls_is_error(error) && error != -EBADRQC;
 }
 
+/* Shall this thread, which waits since `since_ns`, wait no longer for the call's context? In a
+ * handler it gives up all that needs one. 0, or the error of the call. */
+static int is_overdue(struct rpc_transport *transport, const struct rpc_call *call, bool in_turn,
+                      uint64_t since_ns)
+{
+    bool helpless = rpc_is_helpless(transport);
+    if (!helpless && (in_turn || sys_critical_in_handler()) && transport->connected &&
+        rpc_secure_lacks_context(transport, call)) {
+        bool late = sys_now_ns() - since_ns > SECOND_NS;
+        if (sys_critical_in_handler())
+            helpless = late || !rpc_secure_is_looked_after();
+        else if (late)
+            return -EKEYEXPIRED;
+        if (helpless)
+            rpc_gss_give_up();
+    }
+    return helpless ? -ETIMEDOUT : 0;
+}
+
 /* Drives the channel of the first call, until that call and those after it on this channel are
  * settled or the deadline (0: none) has passed. Withdraws what has no answer then. */
-static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
+static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns,
+                          bool in_turn)
 {
     struct rpc_transport *transport = rpc_transport_of(calls[0]->channel);
     bool lead = false;
     unsigned i = 0;
-    uint64_t began_ns = deadline_ns ? sys_now_ns() : 0;
+    uint64_t began_ns = deadline_ns || calls[0]->identity ? sys_now_ns() : 0;
+    int overdue = 0;
     pthread_mutex_lock(&transport->lock);
     while (i < count && calls[i]->channel == transport->channel) {
         int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (is_settled(calls[i])) {
             i++;
         } else if (timeout_ms == 0 || (deadline_ns && is_hopeless(transport, began_ns)) ||
-                   (calls[i]->identity && rpc_is_helpless(transport))) {
+                   (calls[i]->identity &&
+                    (overdue = is_overdue(transport, calls[i], in_turn, began_ns)) != 0)) {
             withdraw(transport, calls[i],
-                     !transport->connected && transport->failure ? transport->failure : -ETIMEDOUT);
+                     !transport->connected && transport->failure ? transport->failure
+                     : overdue != 0                              ? overdue
+                                                                 : -ETIMEDOUT);
         } else if (!lead && transport->leading) {
             struct rpc_follower self = {.word = &calls[i]->state, .call = calls[i]};
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
@@ -449,12 +473,13 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
     pthread_mutex_unlock(&transport->lock);
 }
 
-static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
+static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns,
+                       bool in_turn)
 {
     struct rpc_owned own = {calls, count, rpc_owned};
     rpc_owned = &own;
     while (count > 0) {
-        wait_for_some(calls, count, deadline_ns);
+        wait_for_some(calls, count, deadline_ns, in_turn);
         bool over = rpc_time_left_ms(deadline_ns) == 0;
         for (unsigned i = 0; i < count; i++) {
             if (state_of(calls[i]) == RPC_ADRIFT)
@@ -502,12 +527,17 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
 
 void rpc_wait(struct rpc_call *const *calls, unsigned count)
 {
-    wait_until(calls, count, 0);
+    wait_until(calls, count, 0, false);
+}
+
+void rpc_wait_in_turn(struct rpc_call *const *calls, unsigned count)
+{
+    wait_until(calls, count, 0, true);
 }
 
 void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms)
 {
-    wait_until(calls, count, sys_now_ns() + (uint64_t)timeout_ms * 1000000);
+    wait_until(calls, count, sys_now_ns() + (uint64_t)timeout_ms * 1000000, false);
 }
 
 /* Ends what threads that make contexts wait for, until they do not use the transport any more. */
@@ -538,27 +568,6 @@ void rpc_contexts_end(struct net_server *server)
         if (transport && transport->secure && !rpc_secure_end(transport, PATIENCE_MS))
             return; /* the server is away */
     }
-}
-
-void rpc_hand_over(struct net_server *from, struct net_server *to)
-{
-    struct net_channel *before = from->channels[0], *channel = to->channels[0];
-    struct rpc_transport *old = rpc_transport_of(before), *transport = rpc_transport_of(channel);
-    pthread_mutex_lock(&transport->lock);
-    if (old->connected && old->in_flight == 0 && !old->unsent && !old->secure &&
-        !transport->leading && !transport->connected) {
-        transport->leading = true; /* nobody else connects meanwhile */
-        pthread_mutex_unlock(&transport->lock);
-        bool taken = net_channel_take(channel, before);
-        pthread_mutex_lock(&transport->lock);
-        if (taken) {
-            old->connected = false;
-            transport->received_ns = old->received_ns;
-            transport->connected = true;
-        }
-        rpc_pass_lead(transport);
-    }
-    pthread_mutex_unlock(&transport->lock);
 }
 
 void rpc_server_destroy(struct net_server *server)

@@ -17,6 +17,7 @@ struct drive {
     bool more[RPC_DRIVE_MAX]; /* set with TLS only: it has something of which poll() knows nothing;
                                  any has: */
     bool starved;
+    bool helpless;  /* this thread is of no use on one of them */
     bool elsewhere; /* another thread leads some of them, or has what they wait for */
 };
 
@@ -57,6 +58,7 @@ static void drive_prepare(struct drive *drive, struct net_channel *channel, unsi
             rpc_send_unsent(transport, true);
         rpc_secure_help(transport, &drive->leads[i]);
         drive->elsewhere = drive->elsewhere || !drive->leads[i];
+        drive->helpless = drive->helpless || rpc_is_helpless(transport);
         if (transport->connected && drive->leads[i]) {
             drive->polls[i].fd = channel->fd;
             drive->polls[i].events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN;
@@ -132,10 +134,10 @@ bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
             break;
         looked = true;
         drive.idle = true;
-        drive.polled = drive.elsewhere = drive.starved = false;
+        drive.polled = drive.elsewhere = drive.starved = drive.helpless = false;
         for (unsigned i = 0; i < count; i++)
             drive_prepare(&drive, channels[i], i);
-        if (drive.idle)
+        if (drive.idle || drive.helpless)
             break;
         /* Nobody wakes a thread that polls: it must look for what other leaders do. */
         int longest_ms = drive.starved ? 0 : drive.elsewhere || !drive.polled ? 1 : POLL_MS;

@@ -262,6 +262,9 @@ void rpc_pause(int milliseconds);
  * attempt to connect.
  */
 void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms);
+/* As rpc_wait(), but a call that waits for its user's ticket, or for a KDC, for more than a second
+ * is withdrawn: -EKEYEXPIRED. For a thread for which other users wait. */
+void rpc_wait_in_turn(struct rpc_call *const *calls, unsigned count);
 
 /*
  * Sends one call over a connection of its own, which is reset afterwards. Nothing is tried again.

@@ -1,4 +1,6 @@
 /* Sending: what is queued leaves in as few system calls as possible. */
+#include <errno.h>
+
 #include "stats/count.h"
 #include "rpc/message.h"
 #include "rpc/transport.h"
@@ -47,16 +49,16 @@ static uint64_t *resent_on_mount(const struct rpc_call *call)
     return &call->counted->operations[operation].resent;
 }
 
-/* Makes the bytes of a call with an identity. False: it is not sent now, or not at all. */
-static bool dress(struct rpc_transport *transport, struct rpc_call *call)
+/* Makes the bytes of a call with an identity. 0, or why it is not sent now, or not at all. */
+static int dress(struct rpc_transport *transport, struct rpc_call *call)
 {
     int result = call->identity == &rpc_identity_making ? 0 : rpc_secure_dress(transport, call);
     if (result == 0)
-        return true;
+        return 0;
     /* Others' calls are left to threads that are in no handler. */
     if (result == -EFAULT || (result == -ETIMEDOUT && rpc_is_own(call))) {
         rpc_call_fail(transport, call, result);
-        return false;
+        return result;
     }
     rpc_in_flight_remove(transport, call);
     stats_add_locked(&transport->channel->stats->outstanding, -1);
@@ -64,16 +66,18 @@ static bool dress(struct rpc_transport *transport, struct rpc_call *call)
     rpc_unsent_prepend(transport, call);
     if (result == -EKEYEXPIRED)
         rpc_secure_park_first(transport);
-    return false;
+    return result;
 }
 
-static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch, unsigned count_max)
+/* 0, or why calls of Kerberos cannot be sent now: -ENOMEM or -ETIMEDOUT. */
+static int batch_fill(struct rpc_transport *transport, struct rpc_batch *batch, unsigned count_max)
 {
     struct directnfs_channel_stats *stats = transport->channel->stats;
     batch->count = 0;
     batch->total = 0;
     batch->vector_count = 0;
     uint64_t now = sys_now_ns();
+    int error = 0;
     while (rpc_may_send(transport) && batch->count < count_max &&
            batch->vector_count + transport->unsent->payload_count + 3 <= RPC_BATCH_VECTORS) {
         struct rpc_call *call = rpc_unsent_take(transport);
@@ -81,8 +85,13 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
             call->sent = true;
             rpc_in_flight_add(transport, call);
             stats_add_locked(&stats->outstanding, 1);
-            if (__builtin_expect(call->identity != NULL, false) && !dress(transport, call))
-                break;
+            if (__builtin_expect(call->identity != NULL, false) &&
+                (error = dress(transport, call)) != 0) {
+                if (error == -ENOMEM || error == -ETIMEDOUT)
+                    break;
+                error = 0; /* the others may go */
+                continue;
+            }
             stats_add_locked(&stats->sends, 1);
             if (call->sent_ns == 0) {
                 call->sent_ns = now;
@@ -98,6 +107,7 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
         batch_add(batch, call, transport->unsent_offset);
         transport->unsent_offset = 0;
     }
+    return error;
 }
 
 /* Puts back what was not sent. False: a call that was sent in part is gone. Only a server that
@@ -154,6 +164,15 @@ static void wait_for_room(struct rpc_transport *transport)
     pthread_mutex_lock(&transport->lock);
 }
 
+/* Else the leader would be told at once that it can send, again and again. */
+static void wait_for_memory(struct rpc_transport *transport)
+{
+    enum { PAUSE_MS = 10 };
+    pthread_mutex_unlock(&transport->lock);
+    sys_nanosleep_ms(PAUSE_MS);
+    pthread_mutex_lock(&transport->lock);
+}
+
 /* With TLS: bytes of calls that count as sent may still be here. As long as another thread leads,
  * which waits for replies only, they are sent here. */
 static void send_owed(struct rpc_transport *transport, bool lead)
@@ -179,9 +198,11 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
     transport->kept_bytes = 0;
     transport->sending = true;
     while (transport->connected && rpc_may_send(transport)) {
-        batch_fill(transport, batch, count_max);
+        int error = batch_fill(transport, batch, count_max);
         if (__builtin_expect(batch->count == 0, false)) {
-            if (rpc_may_send(transport)) /* there was no memory; or see dress() */
+            if (error == -ENOMEM)
+                wait_for_memory(transport);
+            if (error != 0)
                 break;
             continue;
         }

@@ -98,7 +98,8 @@ void rpc_unsent_remove(struct rpc_transport *transport, struct rpc_call *call)
 
 void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
 {
-    struct rpc_call *first = transport->unsent_offset > 0 ? rpc_unsent_take(transport) : NULL;
+    bool stays = transport->unsent_offset > 0 || transport->unsent == &transport->ping;
+    struct rpc_call *first = stays ? rpc_unsent_take(transport) : NULL;
     rpc_unsent_prepend(transport, call);
     if (first)
         rpc_unsent_prepend(transport, first);
@@ -401,4 +402,25 @@ void rpc_after_fork(struct net_server *server)
         if (transport)
             rpc_transport_init(transport, server->channels[i]);
     }
+}
+
+void rpc_hand_over(struct net_server *from, struct net_server *to)
+{
+    struct net_channel *before = from->channels[0], *channel = to->channels[0];
+    struct rpc_transport *old = rpc_transport_of(before), *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    if (old->connected && old->in_flight == 0 && !old->unsent && !old->secure &&
+        !transport->leading && !transport->connected) {
+        transport->leading = true; /* nobody else connects meanwhile */
+        pthread_mutex_unlock(&transport->lock);
+        bool taken = net_channel_take(channel, before);
+        pthread_mutex_lock(&transport->lock);
+        if (taken) {
+            old->connected = false;
+            transport->received_ns = old->received_ns;
+            transport->connected = true;
+        }
+        rpc_pass_lead(transport);
+    }
+    pthread_mutex_unlock(&transport->lock);
 }

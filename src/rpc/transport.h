@@ -128,7 +128,7 @@ struct rpc_call *rpc_unsent_take(struct rpc_transport *transport);
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call);
 /* Takes a call out of the queue, if it is there. */
 void rpc_unsent_remove(struct rpc_transport *transport, struct rpc_call *call);
-/* Puts a call first in the queue, but behind one that was sent in part. */
+/* Puts a call first in the queue, but behind a ping, or a call that was sent in part. */
 void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call);
 /* Enters the exact call that is first in the queue, if it is not yet. True: the first one now has a
  * slot, so that the server will know its copies. It may be another one that was entered before. */

@@ -7,6 +7,7 @@
 
 #include "rpc/transport.h"
 #include "secure_scene.h"
+#include "sys/critical.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "sys/thread.h"
@@ -383,6 +384,57 @@ SECURE_TEST(calls_wait_for_a_ticket_that_ended)
     check_seen();
 }
 
+/* Who is waited for by others gives way. */
+SECURE_TEST(a_thread_in_turn_does_not_wait_for_a_ticket)
+{
+    struct query query = {0};
+    struct rpc_call *calls[] = {&query.call};
+    secure.lifetime_s = 1;
+    query_auth = secure_auth(6100, RPC_SERVICE_INTEGRITY);
+    check_echo(client, 1);
+    secure.expired = true;
+    sys_nanosleep_ms(1100);
+    query_begin(&query, ECHO, 2, 0);
+    rpc_submit(client, calls, 1);
+    rpc_wait_in_turn(calls, 1);
+    assert_int_equal(query.call.error, -EKEYEXPIRED);
+    assert_int_equal(query.call.sent_ns, 0);
+    /* Nobody calls any more: no further ticket is asked for. */
+    const struct rpc_place *place = NULL;
+    struct rpc_transport *transport = rpc_transport_of(client->channels[0]);
+    for (unsigned i = 0; i < RPC_PLACES; i++) {
+        if (transport->secure->places[i].identity == query_auth->identity)
+            place = &transport->secure->places[i];
+    }
+    for (bool rests = false; !rests; sys_nanosleep_ms(1)) {
+        pthread_mutex_lock(&transport->lock);
+        rests = !place->wanted && !place->making && place->context->renew_ns == 0;
+        pthread_mutex_unlock(&transport->lock);
+    }
+    rpc_contexts_end(client); /* it has ended */
+    assert_int_equal(secure.destroyed, 0);
+    secure.expired = false;
+    check_echo(client, 3);
+    check_seen();
+}
+
+/* A handler may have interrupted malloc(), for which the thread that makes contexts waits. */
+SECURE_TEST(a_handler_does_not_wait_for_a_context_for_ever)
+{
+    struct query query = {0};
+    secure.hangs = true;
+    query_auth = secure_auth(6200, RPC_SERVICE_NONE);
+    query_begin(&query, ECHO, 1, 0);
+    sys_critical.handler = (const char *)__builtin_frame_address(0);
+    int result = query_wait(client, &query, 0);
+    sys_critical.handler = NULL;
+    assert_int_equal(result, -ETIMEDOUT);
+    assert_int_equal(query.call.sent_ns, 0);
+    secure.hangs = false;
+    check_echo(client, 2);
+    check_seen();
+}
+
 /* A context is made before the one before ends, also while nobody calls. */
 SECURE_TEST(contexts_are_renewed_in_time)
 {
@@ -422,8 +474,13 @@ SECURE_TEST(contexts_are_ended)
         query_auth = secure_auth(1000 + i, services[i]);
         exchange(4, 1);
     }
-    rpc_contexts_end(client);
+    for (unsigned i = 0; i < 2; i++)
+        rpc_contexts_end(client);
     assert_int_equal(secure.destroyed, 3);
+    unsigned connections = server->connections;
+    exchange(4, 1);
+    assert_int_equal(secure.contexts, 4);
+    assert_int_equal(server->connections, connections);
     check_seen();
 }
 
@@ -503,8 +560,11 @@ SECURE_TEST(a_child_without_threads)
         }
         rpc_submit(client, calls, 3);
         rpc_wait(calls, 3);
-        _exit(query_good(&queries[0]) && query_good(&queries[1]) && query_good(&queries[2]) ? 0
-                                                                                            : 1);
+        bool good = query_good(&queries[0]) && query_good(&queries[1]) && query_good(&queries[2]);
+        sys_critical.handler = (const char *)__builtin_frame_address(0);
+        query_auth = secure_auth(1003, RPC_SERVICE_PRIVACY);
+        query_begin(&queries[0], ECHO, 303, 0);
+        _exit(good && query_wait(client, &queries[0], 0) == -ETIMEDOUT ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

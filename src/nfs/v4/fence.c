@@ -247,7 +247,8 @@ int nfs4_fence_begin(const struct nfs_client *client)
     error = fence->asking ? ask(client) : fail(client, -ENOMEM);
     if (error != 0)
         return error;
-    int locked = run_fence_lock(fence->of.server, fence->of.name, client->timeout_ms);
+    int locked = run_fence_lock(fence->of.server, fence->of.name,
+                                client->timeout_ms > 0 ? client->timeout_ms : 0);
     if (run_fence_is_shortage(locked))
         return NFS4ERR_DELAY;
     if (locked < 0)

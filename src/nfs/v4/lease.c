@@ -1,4 +1,6 @@
 /* The lease of a session: a server forgets a client that is silent for so long. */
+#include <errno.h>
+
 #include "stats/count.h"
 #include "nfs/v4/call.h"
 #include "nfs/v4/session.h"
@@ -40,6 +42,8 @@ int nfs4_session_renew(const struct nfs_client *client)
     nfs4_put_op(&w, NFS4_OP_PUTROOTFH);
     rpc_call_end(&call, w.p);
     nfs_call_run(client, calls, 1);
+    if (client->auth->identity && (call.error == -EKEYEXPIRED || call.error == -EACCES))
+        return -EKEYEXPIRED;
     nfs4_call_outcome(&call, NFS4_OP_PUTROOTFH, &results, &at_once);
     return third_of_lease_ms(session);
 }

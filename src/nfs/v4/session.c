@@ -378,7 +378,7 @@ static bool may_succeed_later(const struct nfs_client *client, uint32_t status, 
     enum nfs4_reaction reaction = nfs4_status_reaction(status, true);
     if (reaction == NFS4_RENEW || reaction == NFS4_BIND || status == NFS4ERR_SERVERFAULT ||
         status == NFS4ERR_NOSPC || status == NFS4ERR_RESOURCE)
-        return ++*tries < TRIES || client->timeout_ms == 0;
+        return ++*tries < TRIES || client->timeout_ms <= 0;
     return reaction == NFS4_LATER;
 }
 
@@ -465,38 +465,21 @@ static int bind_over(const struct nfs_client *client, struct net_channel *channe
     return nfs4_status_errno((uint32_t)status);
 }
 
-/* False: it is held for longer. It tries again and again: ThreadSanitizer does not know
- * pthread_mutex_clocklock(), and the clock of pthread_mutex_timedlock() jumps. */
-static bool lock_until(pthread_mutex_t *lock, uint64_t until_ns)
-{
-    enum { PAUSE_MS = 2 };
-    if (until_ns == UINT64_MAX)
-        return pthread_mutex_lock(lock) == 0;
-    while (pthread_mutex_trylock(lock) != 0) {
-        if (sys_now_ns() >= until_ns)
-            return false;
-        sys_nanosleep_ms(PAUSE_MS);
-    }
-    return true;
-}
-
-int nfs4_session_prepare(const struct nfs_client *client)
+int nfs4_session_prepare_locked(const struct nfs_client *client, struct nfs_patience *patience)
 {
     struct nfs_session *session = client->session;
-    struct nfs_patience patience = {.turns = 0};
     int result = 0;
-    nfs_patience_begin(client, &patience);
-    if (!lock_until(&session->making, patience.until_ns))
-        return -ETIMEDOUT;
     struct net_channel *unbound = atomic_exchange(&client->server->unbound, NULL);
     if (unbound && atomic_load(&session->ready) != 0) {
+        struct net_channel *none = NULL;
         result = bind_over(client, unbound);
-        if (result != 0 && result != -ETIMEDOUT) /* a new session begins with its connection */
+        if (result == -EKEYEXPIRED) /* another user may do it */
+            atomic_compare_exchange_strong(&client->server->unbound, &none, unbound);
+        else if (result != 0 && result != -ETIMEDOUT) /* a new one begins with its connection */
             atomic_store(&session->ready, 0);
     }
     if (atomic_load(&session->ready) == 0)
-        result = make(client, &patience);
-    pthread_mutex_unlock(&session->making);
+        result = make(client, patience);
     return result;
 }
 

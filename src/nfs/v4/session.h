@@ -100,13 +100,21 @@ void nfs4_session_after_fork(struct nfs_session *session);
  * or an error of the RPC layer, or the meaning of another status.
  */
 int nfs4_session_prepare(const struct nfs_client *client);
+struct nfs_patience;
+/* For prepare.c: one attempt, with `making` held. */
+int nfs4_session_prepare_locked(const struct nfs_client *client, struct nfs_patience *patience);
+
+/* Has nfs4_session_prepare() nothing to do? */
+static inline bool nfs4_session_is_ready(const struct nfs_client *client)
+{
+    return atomic_load_explicit(&client->session->ready, memory_order_acquire) != 0 &&
+           atomic_load_explicit(&client->server->unbound, memory_order_relaxed) == NULL;
+}
 
 /* nfs4_session_prepare() for each call: mostly it has nothing to do. */
 static inline int nfs4_session_ready(const struct nfs_client *client)
 {
-    bool ready = atomic_load_explicit(&client->session->ready, memory_order_acquire) != 0 &&
-                 atomic_load_explicit(&client->server->unbound, memory_order_relaxed) == NULL;
-    return __builtin_expect(ready, true) ? 0 : nfs4_session_prepare(client);
+    return __builtin_expect(nfs4_session_is_ready(client), true) ? 0 : nfs4_session_prepare(client);
 }
 
 /* The longest payload of a call, or of a reply; 0: not known yet. */
@@ -118,7 +126,7 @@ void nfs4_session_lost(struct nfs_session *session, uint32_t generation);
 /*
  * Calls the server if nothing was called for a third of the lease (RFC 8881 section 8.3). If
  * client->server is NULL, there is no contact yet, and it calls nothing. Returns in how many
- * milliseconds to call this again.
+ * milliseconds to call this again. -EKEYEXPIRED: its user has no ticket; another one may do it.
  */
 int nfs4_session_renew(const struct nfs_client *client);
 

@@ -13,7 +13,7 @@
 
 enum { LONGEST_MS = 1000 };
 
-#define HOPELESS_NS UINT64_C(60000000000)
+#define HOPELESS_NS UINT64_C(1000000000)
 
 enum what { MIC, VERIFY, WRAP_ROOM, WRAP, UNWRAP };
 
@@ -92,14 +92,18 @@ bool rpc_gss_can(void)
            sys_now_ns() >= hopeless_until_ns;
 }
 
+void rpc_gss_give_up(void)
+{
+    hopeless = sys_critical.handler;
+    hopeless_until_ns = sys_now_ns() + HOPELESS_NS;
+}
+
 /* 0: it is done; see its `result`. Else the caller must not look at the job. */
 static int run(struct job *job)
 {
     int result = rpc_gss_can() ? sys_foreign_aside(work, job, LONGEST_MS) : -EAGAIN;
-    if (result != 0) {
-        hopeless = sys_critical.handler;
-        hopeless_until_ns = sys_now_ns() + HOPELESS_NS;
-    }
+    if (result != 0)
+        rpc_gss_give_up();
     if (result == -EINPROGRESS)
         atomic_store(&rpc_gss_leaks, true);
     if (result == -EAGAIN)

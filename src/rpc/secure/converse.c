@@ -179,6 +179,8 @@ bool rpc_converse(struct rpc_making *making)
         if (!went_well)
             return false;
         if (sends && answer.major > 1) { /* not GSS_S_COMPLETE, nor GSS_S_CONTINUE_NEEDED */
+            if (making->call.resent)     /* a server takes each token once */
+                return fail(making, RPC_GSS_NO_SERVER, "the connection was lost");
             rpc_gss_say(answer.major, answer.minor, &making->fault);
             return false;
         }

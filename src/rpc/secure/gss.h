@@ -89,6 +89,8 @@ bool rpc_gss_whose(const struct rpc_gss_making *making, char *name, size_t size,
 /* Can this thread have work done with a context? Not in a handler in which it just failed: the
  * handler may have interrupted malloc(), for which the other thread waits. */
 bool rpc_gss_can(void);
+/* For a handler: its calls wait for a context that is not made in time. It can no longer. */
+void rpc_gss_give_up(void);
 
 /* 0, -EKEYEXPIRED: the context is over, -ETIMEDOUT: no other thread could do it, or -EIO.
  * *mic_length: the room, then the length. */

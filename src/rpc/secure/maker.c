@@ -13,6 +13,7 @@
 #include "sys/log.h"
 #include "sys/thread.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,13 +146,15 @@ static void note_failure(struct rpc_making *making)
         place->context->renew_ns = now + pause_ns;
         return;
     }
+    if (place->context) /* it has ended: the next call wants another one */
+        place->context->renew_ns = 0;
     bool by_mount = is_refused_by_mount(making);
     if (!by_mount)
         say(making, waits && place->parked);
     if (!waits) {
         place->retry_ns = 0; /* who calls again is told again */
         rpc_place_fail(making->secure->transport, place, by_mount ? -EKEYREJECTED : -EACCES);
-    } else if (making->fault.why == RPC_GSS_EXPIRED || making->fault.why == RPC_GSS_NO_TICKET) {
+    } else if (making->fault.why != RPC_GSS_NO_SERVER) { /* without it nobody needs them */
         rpc_place_give_slots(place);
     }
     place->wanted = place->parked != NULL;
@@ -385,9 +388,19 @@ static bool start(void)
     return started;
 }
 
+bool rpc_secure_is_looked_after(void)
+{
+    pthread_mutex_lock(&makers.lock);
+    bool started = makers.started;
+    pthread_mutex_unlock(&makers.lock);
+    return started && !atomic_load(&makers.starved);
+}
+
+/* This thread waits for what needs no further context. */
+static __thread bool busy;
+
 void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
 {
-    static __thread bool busy; /* the server is asked in here, which waits, too */
     struct rpc_secure *secure = transport->secure;
     bool wanted = false;
     for (unsigned i = 0; secure && i < RPC_PLACES; i++)
@@ -411,46 +424,81 @@ void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
 
 /* ---- the end ---- */
 
-/* The places whose contexts can be ended now. */
-static unsigned take_endings(struct rpc_transport *transport, struct rpc_call *calls)
+struct endings {
+    struct rpc_call calls[RPC_PLACES];
+    struct rpc_context *contexts[RPC_PLACES]; /* with a reference each */
+    unsigned count;
+};
+
+/* The places whose contexts can be ended now. Under the lock. */
+static void take_endings(struct rpc_transport *transport, struct endings *endings)
 {
     struct rpc_secure *secure = transport->secure;
-    unsigned count = 0;
+    uint64_t now = sys_now_ns();
     for (unsigned i = 0; i < RPC_PLACES; i++) {
         struct rpc_place *place = &secure->places[i];
         struct rpc_auth auth;
-        if (!place->context || !place->context->proven || place->context->under_way > 0 ||
-            place->making)
+        if (!rpc_context_is_good(place->context, now) || !place->context->proven ||
+            place->context->under_way > 0 || place->making)
             continue;
         rpc_auth_secure(&auth, 0, place->identity);
-        struct rpc_call *call = &calls[count];
+        struct rpc_call *call = &endings->calls[endings->count];
         rpc_call_end(call, rpc_call_begin(call, &auth, place->program, place->version, 0));
-        count += rpc_secure_destroys(transport, call);
+        if (!rpc_secure_destroys(transport, call))
+            continue;
+        place->context->references++;
+        endings->contexts[endings->count++] = place->context;
     }
-    return count;
+}
+
+/* Contexts that the server was told to end are of no use. False: one was not answered. */
+static bool forget_ended(struct rpc_transport *transport, const struct endings *endings)
+{
+    struct rpc_secure *secure = transport->secure;
+    bool answered = true;
+    pthread_mutex_lock(&transport->lock);
+    for (unsigned i = 0; i < endings->count; i++) {
+        const struct rpc_call *call = &endings->calls[i];
+        struct rpc_context *context = endings->contexts[i];
+        answered = answered && call->error != -ETIMEDOUT;
+        for (unsigned j = 0; j < RPC_PLACES; j++) {
+            struct rpc_place *place = &secure->places[j];
+            if (place->context != context || call->sent_ns == 0)
+                continue;
+            place->context = NULL;
+            rpc_context_put(secure, context);
+            place->wanted = place->wanted || (place->parked && !place->making);
+        }
+        rpc_context_put(secure, context);
+    }
+    pthread_mutex_unlock(&transport->lock);
+    rpc_secure_kick(secure);
+    return answered;
 }
 
 bool rpc_secure_end(struct rpc_transport *transport, int timeout_ms)
 {
-    struct rpc_call *calls[RPC_PLACES], *memory;
-    unsigned count = 0;
-    if (!transport->secure || sys_critical_in_handler() ||
-        !(memory = sys_alloc(RPC_PLACES * sizeof(*memory))))
+    struct rpc_call *calls[RPC_PLACES];
+    struct endings *endings;
+    if (!transport->secure || sys_critical_in_handler() || !(endings = sys_alloc(sizeof(*endings))))
         return true;
+    endings->count = 0;
     for (unsigned i = 0; i < RPC_PLACES; i++)
-        calls[i] = &memory[i];
+        calls[i] = &endings->calls[i];
     pthread_mutex_lock(&transport->lock);
     if (transport->connected)
-        count = take_endings(transport, memory);
+        take_endings(transport, endings);
     pthread_mutex_unlock(&transport->lock);
     bool answered = true;
-    if (count > 0) {
-        rpc_submit_on(transport->channel, calls, count);
-        rpc_wait_for(calls, count, timeout_ms);
+    if (endings->count > 0) {
+        bool before = busy;
+        busy = true;
+        rpc_submit_on(transport->channel, calls, endings->count);
+        rpc_wait_for(calls, endings->count, timeout_ms);
+        busy = before;
+        answered = forget_ended(transport, endings);
     }
-    for (unsigned i = 0; i < count; i++)
-        answered = answered && memory[i].error != -ETIMEDOUT;
-    sys_free(memory);
+    sys_free(endings);
     return answered;
 }
 

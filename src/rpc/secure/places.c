@@ -93,6 +93,7 @@ static struct rpc_place *vacate(struct rpc_secure *secure)
     if (!best)
         return NULL;
     atomic_store(&((struct rpc_identity *)best->identity)->retry_ns, best->retry_ns);
+    rpc_place_give_slots(best);
     if (best->parked) {
         *secure->homeless_end = best->parked;
         secure->homeless_end = best->parked_end;
@@ -183,7 +184,7 @@ void rpc_place_unpark(struct rpc_transport *transport, struct rpc_place *place, 
     const struct rpc_context *context = place->context;
     uint32_t room = context ? rpc_context_room(context) : 0;
     struct rpc_call *call = transport->unsent, *last_first = NULL;
-    if (call && transport->unsent_offset > 0)
+    if (call && (transport->unsent_offset > 0 || call == &transport->ping))
         call = call->next_unsent;
     /* Those that were moved before and are not sent yet. */
     for (; !all && room > 0 && call && call->identity == place->identity; call = call->next_unsent)
@@ -287,6 +288,20 @@ struct rpc_call *rpc_secure_find(const struct rpc_transport *transport,
         }
     }
     return NULL;
+}
+
+static bool same(const void *context, const struct rpc_call *call)
+{
+    return call == context;
+}
+
+bool rpc_secure_lacks_context(const struct rpc_transport *transport, const struct rpc_call *call)
+{
+    struct rpc_secure *secure = transport->secure;
+    if (!secure || !call->queued || !rpc_secure_find(transport, same, call))
+        return false;
+    const struct rpc_place *place = find_place(secure, call->identity);
+    return !place || !rpc_context_is_good(place->context, sys_now_ns());
 }
 
 static bool any(const void *context, const struct rpc_call *call)

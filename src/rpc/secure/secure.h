@@ -129,6 +129,8 @@ void rpc_secure_remove(struct rpc_transport *transport, struct rpc_call *call);
 void rpc_secure_unpark_all(struct rpc_transport *transport);
 /* Is any call parked? */
 bool rpc_secure_waits(const struct rpc_transport *transport);
+/* Is the call parked, as its place has no context that is of use? */
+bool rpc_secure_lacks_context(const struct rpc_transport *transport, const struct rpc_call *call);
 /* A parked call for which is(context, call) holds; or NULL. */
 struct rpc_call *rpc_secure_find(const struct rpc_transport *transport,
                                  bool (*is)(const void *context, const struct rpc_call *call),
@@ -195,6 +197,8 @@ int rpc_secure_verified(void *transport, struct rpc_call *call, const uint8_t *m
 struct rpc_secure *rpc_secure_of(struct rpc_transport *transport);
 /* A place wants a context. */
 void rpc_secure_kick(struct rpc_secure *secure);
+/* Do threads of ours make contexts in this process? If not, threads that wait do. */
+bool rpc_secure_is_looked_after(void);
 /* Tells the server that the contexts are not needed any more. Waits for its answers, at most so
  * long. False: they did not come. Not under the lock. */
 bool rpc_secure_end(struct rpc_transport *transport, int timeout_ms);
