@@ -8,6 +8,21 @@
 
 struct secure secure;
 
+/* What lives as long as the program, as identities do. */
+static void *keep(void *memory)
+{
+    static struct kept {
+        struct kept *_Atomic next;
+        void *memory;
+    } * _Atomic all;
+    struct kept *one = calloc(1, sizeof(*one)), *before = atomic_load(&all);
+    one->memory = memory;
+    do
+        atomic_store(&one->next, before);
+    while (!atomic_compare_exchange_weak(&all, &before, one));
+    return memory;
+}
+
 enum { MIC = 16, HEADER = 16, HANDLE = 8 };
 
 /* ---- the toy ---- */
@@ -284,14 +299,14 @@ static const struct rpc_auth *auth_of(uint32_t uid, enum rpc_service service, co
 {
     const struct rpc_identity like = {
         .uid = uid, .service = service, .server = "nfs@toy", .cache = cache};
-    struct rpc_auth *auth = calloc(1, sizeof(*auth));
+    struct rpc_auth *auth = keep(calloc(1, sizeof(*auth)));
     rpc_auth_secure(auth, 0, rpc_identity_of(&like));
     return auth;
 }
 
 const struct rpc_auth *secure_auth(uint32_t uid, enum rpc_service service)
 {
-    char *cache = malloc(32);
+    char *cache = keep(malloc(32));
     snprintf(cache, 32, "toy-%u", uid);
     return auth_of(uid, service, cache);
 }
@@ -349,7 +364,7 @@ static void answer_init(struct bytes *message, uint32_t xid)
         deny(message, xid, 13);
         return;
     }
-    contexts[number] = calloc(1, sizeof(*contexts[number]));
+    contexts[number] = keep(calloc(1, sizeof(*contexts[number])));
     sign(key, &window, 4, mic);
     begin_reply(message, xid, mic, MIC);
     put_word(message, HANDLE);

@@ -39,7 +39,7 @@ struct secure {
     _Atomic uint32_t lifetime_s;
     _Atomic unsigned acquired;
     /* the server */
-    uint32_t window;
+    _Atomic uint32_t window;
     _Atomic enum secure_trick trick;
     _Atomic unsigned every;    /* with every so many replies; 0: never, */
     _Atomic unsigned tricks;   /* at most so many times */

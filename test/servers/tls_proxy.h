@@ -45,7 +45,7 @@ struct tls_proxy {
     int listener;
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows up to `stopping` */
-    unsigned count;
+    _Atomic unsigned count;
     int fds[TLS_PROXY_CONNECTIONS]; /* to clients; -1 when closed */
     pthread_t threads[TLS_PROXY_CONNECTIONS];
     bool stopping;

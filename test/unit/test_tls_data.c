@@ -218,6 +218,12 @@ TLS_TEST(garbage_and_notices_of_the_end_only_cost_the_connection)
 
 /* ---- memory of the program ---- */
 
+#ifdef __SANITIZE_THREAD__
+enum { SANITIZED = true };
+#else
+enum { SANITIZED = false };
+#endif
+
 static void jump_out(int signal)
 {
     (void)signal;
@@ -228,6 +234,8 @@ static void jump_out(int signal)
 
 TLS_TEST(missing_memory_is_an_error_of_the_call)
 {
+    if (SANITIZED) /* its own handlers do not know the guard */
+        skip();
     struct tls_proxy_options options = tls_options();
     struct sigaction action = {.sa_handler = jump_out, .sa_flags = SA_NODEFER}, before[2];
     start(&options);
