@@ -35,7 +35,7 @@ struct mount_server {
     struct nfs_session *session;       /* NULL: the version has none */
     const _Atomic bool *lost;          /* has another host taken its fence? NULL: it has none */
     enum conf_tls tls;                 /* and, if the stanza does not say it, with and without */
-    struct net_tls *secure;            /* NULL: in clear, or no first contact yet */
+    struct net_tls *net_tls;           /* NULL: in clear, or no first contact yet */
     struct net_server *net;            /* NULL until the first export was mounted */
     _Atomic uint16_t mntport, nfsport; /* as the last first contact of an export found them */
     struct mount_sender sender;

@@ -46,7 +46,7 @@ static int find_ports(struct mount_server *server, struct mount3_target *target,
     const struct conf_server *conf = server->conf;
     int result = 0;
     uint16_t mntport = (uint16_t)conf->mntport, nfsport = (uint16_t)conf->nfsport;
-    if (server->secure && conf->tls_direct && (!mntport || !nfsport))
+    if (server->net_tls && conf->tls_direct && (!mntport || !nfsport))
         return -EDESTADDRREQ;
     if (!mntport)
         result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &mntport);
@@ -150,7 +150,7 @@ static int mount_over(struct mount *mount, struct net_address *address, int time
     struct mount3_target target = {.address = address,
                                    .ports = reach_port_policy(&mount_tunables),
                                    .timeout_ms = timeout_ms,
-                                   .tls = server->secure,
+                                   .tls = server->net_tls,
                                    .auth = mount_auth_now(mount)};
     int result = target.auth ? find_ports(server, &target, deadline_ns) : -ENOMEM;
     if (result != 0)
@@ -189,7 +189,7 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
     bool moves = named && server->version->leads_here && !server->conf->fence;
     struct net_server_options options = {
         .name = server->conf->name,
-        .secured = mount_protection_by_kerberos(server, true),
+        .kerberos_only = mount_protection_by_kerberos(server, true),
         .kerberos = mount_protection_by_kerberos(server, false),
         .id = stats_id,
         .connections_max = server->conf->connections ? server->conf->connections
@@ -201,7 +201,7 @@ static int make_server(struct mount_server *server, unsigned stats_id, size_t mo
         .silence_warning_ms = (unsigned)(mount_tunables.silence_warning * 1000),
         .soft_timeout_s = (unsigned)mount_tunables.soft_timeout,
         .nfs_version = server->version->number,
-        .tls = server->secure,
+        .tls = server->net_tls,
         .elsewhere = moves ? mount_probe_elsewhere : NULL,
         .heard = named ? mount_probe_heard : NULL,
         .probe = mount_probe_path,

@@ -392,8 +392,8 @@ void mounts_fork_child(void)
         atomic_store(&servers[i].renewing, false);
         if (servers[i].session)
             servers[i].version->session_after_fork(servers[i].session);
-        if (servers[i].secure) /* its first contact may be under way in the parent */
-            net_tls_after_fork(servers[i].secure);
+        if (servers[i].net_tls) /* its first contact may be under way in the parent */
+            net_tls_after_fork(servers[i].net_tls);
         if (!servers[i].net)
             continue;
         rpc_after_fork(servers[i].net);

@@ -26,9 +26,9 @@ int mount_probe_client(const struct mount_server *server, const struct net_addre
                                   .session = server->session,
                                   .auth = auth,
                                   .timeout_ms = timeout_ms};
-    int result = reach_over(address, ports, 1, &mount_tunables, server->secure, &client->server);
+    int result = reach_over(address, ports, 1, &mount_tunables, server->net_tls, &client->server);
     if (result == 0)
-        client->server->options.secured = auth->identity != NULL;
+        client->server->options.kerberos_only = auth->identity != NULL;
     if (result == 0)
         client->server->options.kerberos = mount_protection_by_kerberos(server, false);
     return result;

@@ -11,6 +11,7 @@
 #include "rpc/secure/gss.h"
 #include "run/log_limit.h"
 #include "sys/critical.h"
+#include "sys/foreign.h"
 #include "sys/log.h"
 
 enum { SAY_EVERY_S = 60 };
@@ -99,9 +100,9 @@ static int begin_tls(struct mount *mount)
         return -ELIBACC;
     }
     pthread_mutex_lock(&server->lock);
-    if (!server->secure)
-        server->secure = reach_tls_new(server->conf, server->tls, server->version);
-    bool made = server->secure != NULL;
+    if (!server->net_tls)
+        server->net_tls = reach_tls_new(server->conf, server->tls, server->version);
+    bool made = server->net_tls != NULL;
     pthread_mutex_unlock(&server->lock);
     if (!made)
         mount->why = REACH_NO_MEMORY;
@@ -110,15 +111,15 @@ static int begin_tls(struct mount *mount)
 
 const char *mount_error_text(const struct mount_server *server, int error)
 {
-    enum net_tls_fault fault = server->secure ? net_tls_fault(server->secure) : NET_TLS_GOOD;
-    if (!server->secure || !net_tls_is_error(error))
+    enum net_tls_fault fault = server->net_tls ? net_tls_fault(server->net_tls) : NET_TLS_GOOD;
+    if (!server->net_tls || !net_tls_is_error(error))
         return strerrordesc_np(-error);
     return net_tls_errno(fault) == error ? net_tls_text(fault) : net_tls_error_text(error);
 }
 
 const char *mount_error_remedy(const struct mount_server *server, int error, enum reach_why why)
 {
-    enum net_tls_fault fault = server->secure ? net_tls_fault(server->secure) : NET_TLS_GOOD;
+    enum net_tls_fault fault = server->net_tls ? net_tls_fault(server->net_tls) : NET_TLS_GOOD;
     bool told = fault != NET_TLS_GOOD && net_tls_is_error(error) && net_tls_errno(fault) == error &&
                 why != REACH_TLS_NO_MOUNT;
     return told ? net_tls_remedy(fault) : reach_remedy(why);
@@ -131,7 +132,8 @@ int mount_protection_begin(struct mount *mount)
         return -EPROTONOSUPPORT;
     }
     if (mount->security >= CONF_SECURITY_KRB5 && !rpc_gss_is_loaded()) {
-        mount->why = (enum reach_why)(REACH_KERBEROS + RPC_GSS_NO_LIBRARY);
+        bool lost = !sys_foreign_usable(SYS_FOREIGN_KERBEROS);
+        mount->why = (enum reach_why)(REACH_KERBEROS + (lost ? RPC_GSS_LOST : RPC_GSS_NO_LIBRARY));
         return -EPROTONOSUPPORT;
     }
     return mount->server->tls >= CONF_TLS_PREFER ? begin_tls(mount) : 0;

@@ -125,7 +125,7 @@ struct net_server_options {
     unsigned silence_warning_ms;   /* a server that is silent for so long is on the log; 0: never */
     unsigned soft_timeout_s;       /* a call that waits so long fails; 0: never (hard) */
     unsigned nfs_version;          /* the version for pings; 0: any */
-    bool secured;                  /* Kerberos: AUTH_SYS is never used */
+    bool kerberos_only;            /* AUTH_SYS is never used */
     bool kerberos;                 /* some calls may be under Kerberos */
     struct net_tls *tls;           /* protects the connections; NULL: they are in clear */
     uint32_t tls_program;          /* of the call that asks for TLS, with its version; 0: NFS */

@@ -191,7 +191,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     pthread_mutex_unlock(&transport->lock);
     struct net_tls_session *tls = transport->channel->tls;
     ssize_t got = __builtin_expect(tls != NULL, false)
-                      ? rpc_secure_receive(tls, vectors, count, full, timeout_ms)
+                      ? rpc_tls_receive(tls, vectors, count, full, timeout_ms)
                       : receive_from(fd, vectors, count, full, timeout_ms);
     pthread_mutex_lock(&transport->lock);
     transport->receiving = false;

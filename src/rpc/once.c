@@ -15,7 +15,7 @@ int rpc_call_once(const struct net_address *address, enum net_port ports, struct
                                          .tls_program = rpc_word(call->head + PROGRAM_AT),
                                          .tls_version = rpc_word(call->head + VERSION_AT),
                                          .hidden = true,
-                                         .secured = call->identity != NULL,
+                                         .kerberos_only = call->identity != NULL,
                                          .once = true};
     struct net_server *server;
     int result = net_server_create(&options, address, 1, &server);

@@ -20,7 +20,7 @@ void rpc_transport_init(struct rpc_transport *transport, struct net_channel *cha
     memset(transport, 0, sizeof(*transport));
     pthread_mutex_init(&transport->lock, NULL);
     transport->channel = channel;
-    transport->secured = channel->server->options.secured;
+    transport->secured = channel->server->options.kerberos_only;
     transport->unsent_end = &transport->unsent;
     transport->finished_end = &transport->finished;
     uint64_t seed = sys_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)sys_getpid() * 0x10001 +

@@ -245,8 +245,8 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead);
 /* ---- secure.c: connections with TLS ---- */
 
 /* As receive() of call.c does it in clear. `full`: something waits to be sent. */
-ssize_t rpc_secure_receive(struct net_tls_session *tls, const struct iovec *vectors, int count,
-                           bool full, int timeout_ms);
+ssize_t rpc_tls_receive(struct net_tls_session *tls, const struct iovec *vectors, int count,
+                        bool full, int timeout_ms);
 /* Are there bytes of the connection that the socket has not taken? Only while it is connected, or
  * this thread leads or sends, the session cannot go. */
 static inline bool rpc_owes(const struct rpc_transport *transport)

@@ -21,7 +21,7 @@ static int begin(void **state)
     secure_begin();
     server = server_start(&(struct script){.answer = secure_answer});
     client = client_new(server->port, 1, 60);
-    client->options.secured = true;
+    client->options.kerberos_only = true;
     return watchdog_start(state);
 }
 

@@ -324,7 +324,7 @@ static bool may_go_plain(const struct rpc_transport *transport, const struct rpc
 {
     if (call->identity == &rpc_identity_barred)
         return false;
-    return !transport->channel->server->options.secured || rpc_word(call->head + PROCEDURE_AT) == 0;
+    return !transport->channel->server->options.kerberos_only || rpc_word(call->head + PROCEDURE_AT) == 0;
 }
 
 static bool may_go(struct rpc_transport *transport, struct rpc_call *call)

@@ -4,8 +4,8 @@
 
 enum { POLL_MOST_MS = 1000 };
 
-ssize_t rpc_secure_receive(struct net_tls_session *tls, const struct iovec *vectors, int count,
-                           bool full, int timeout_ms)
+ssize_t rpc_tls_receive(struct net_tls_session *tls, const struct iovec *vectors, int count,
+                        bool full, int timeout_ms)
 {
     bool owes = net_tls_owes(tls), more = net_tls_has_more(tls);
     short send_event = full || owes ? net_tls_send_event(tls) : 0;
