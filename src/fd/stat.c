@@ -74,7 +74,9 @@ int fd_stat(struct file_open *open, int fd, struct stat *status)
 
 bool fd_kernel_is_silent(const struct file_open *open)
 {
-    return atomic_load_explicit(&open->inode->mount->teller.silent, memory_order_relaxed);
+    const struct mount_teller *teller = &open->inode->mount->teller;
+    return atomic_load_explicit(&teller->silent, memory_order_relaxed) ||
+           atomic_load_explicit(&teller->asking, memory_order_relaxed) > 0;
 }
 
 static struct timespec time_of(const struct statx_timestamp *time)

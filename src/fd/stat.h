@@ -14,7 +14,8 @@ off_t fd_lseek(struct file_open *open, int fd, off_t offset, int whence);
 /* fstat(2) of a managed descriptor: overlays size, blocks and times of what the kernel said. 0,
  * -errno or FILE_KERNEL. */
 int fd_stat(struct file_open *open, int fd, struct stat *status);
-/* Does the kernel's NFS client get no answers, so that a process that asks it would hang? */
+/* Does the kernel's NFS client get no answers, or does it wait for one now, so that a process that
+ * asks it could hang? */
 bool fd_kernel_is_silent(const struct file_open *open);
 /* fstat(2) in that silence: what the kernel's client remembers, overlaid with what the engine
  * knows. FILE_KERNEL: the client is not silent, and can be asked. */

@@ -88,12 +88,20 @@ static void told_later(struct mount_teller *teller)
     sys_futex(&teller->told_later, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
 }
 
+/* Has the kernel's client ask its server. Who calls fstat() meanwhile must not wait for that. */
+static void tell_attributes(struct mount_teller *teller, struct file_inode *inode, int fd)
+{
+    atomic_fetch_add(&teller->asking, 1);
+    file_tell_attributes(inode, fd);
+    atomic_fetch_sub(&teller->asking, 1);
+}
+
 static bool tell_one_later(struct mount_teller *teller)
 {
     struct mount_told told;
     if (!take_later(teller, &told))
         return false;
-    file_tell_attributes(told.open->inode, told.fd);
+    tell_attributes(teller, told.open->inode, told.fd);
     file_put(told.open);
     told_later(teller);
     return true;
@@ -169,7 +177,7 @@ static void tell_arrived(struct mount_teller *teller, struct file_inode *inode)
     if (fd >= 0) {
         file_tell_drop(fd);
         if (!file_tell_is_known(inode, fd, false))
-            file_tell_attributes(inode, fd);
+            tell_attributes(teller, inode, fd);
     }
     if (fresh)
         atomic_store(&inode->told_ns, begun_ns);

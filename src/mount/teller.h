@@ -30,9 +30,10 @@ struct mount_told {
  */
 struct mount_teller {
     bool started;
-    _Atomic bool two;    /* the second thread is there; else the first does its work too */
-    _Atomic bool silent; /* somebody waited for it in vain, and it has told nothing since */
-    bool said;           /* and the log says so */
+    _Atomic bool two;        /* the second thread is there; else the first does its work too */
+    _Atomic bool silent;     /* somebody waited for it in vain, and it has told nothing since */
+    bool said;               /* and the log says so */
+    _Atomic unsigned asking; /* threads that make it ask its server, and nobody waits for that */
     uint32_t first, end, given_up; /* nobody waits any more for entries before `given_up` */
     unsigned telling_later;        /* how many of `later` are taken, and not told yet */
     unsigned later_count;
