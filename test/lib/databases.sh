@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 #
-# SQLite, PostgreSQL and MariaDB under load, on $mnt, while their server dies and comes back, and killed themselves: for
-# scripts that sourced harness.sh and have
+# fio, SQLite, PostgreSQL and MariaDB under load, on $mnt, while their server dies and comes back, and killed themselves:
+# for scripts that sourced harness.sh and have
 #
 #     server_kill, server_start    functions: what the server took is in the files, and nothing else is left of it
+#     mount_clear                  a function: removes all files; if it is not as simple as here
 #     deaths     how often it dies while each of them works
 #     seconds    how long they work before each kill, beside what they have to have done
 
@@ -22,6 +23,39 @@ server_dies() {
         server_start
         acknowledged "$1"
     done
+}
+
+declare -F mount_clear >/dev/null || mount_clear() { rm -rf "${mnt:?}"/*; }
+
+# ---- fio ----
+
+# Again and again, until the server has died often enough.
+fio_scene() {
+    local job before death
+    before=$(counter nfs_writebytes)
+    rm -f "$T/fio.end"
+    while [ ! -e "$T/fio.end" ]; do
+        command_limit=$((120 + 40 * seconds)) under_preload fio --name=job --filename="$mnt/fio" --size=16m --bs=8k --rw=randwrite \
+            --ioengine=libaio --iodepth=32 --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --thread --fsync=64 \
+            --output="$T/fio" >"$T/out" 2>&1 || exit
+    done &
+    job=$!
+    for ((death = 0; death < deaths; death++)); do
+        fio_more "$before"
+        server_kill
+        server_start
+        before=$(counter nfs_writebytes)
+    done
+    fio_more "$before"
+    touch "$T/fio.end"
+    if wait $job; then ok "fio: each block is what was written"; else not_ok "fio" "$(tail -n 3 "$T/fio" "$T/out")"; fi
+    engine_at_least "fio: it went on behind the last kill" nfs_writebytes "$before" 8000000
+    rm -f "$mnt/fio"
+}
+# fio_more BYTES: it has written 8 MB more than that, and works for a while
+fio_more() {
+    wait_for 10 eval "[ \"\$(counter nfs_writebytes)\" -gt $(($1 + 8000000)) ]"
+    sleep "$seconds"
 }
 
 # ---- SQLite ----
@@ -111,7 +145,7 @@ mariadb_scene() {
     for program in mariadbd mariadb-install-db sysbench; do
         command -v $program >/dev/null || { skip "MariaDB" "$program is not installed"; return; }
     done
-    rm -rf "${mnt:?}"/*
+    mount_clear
     check "MariaDB: mariadb-install-db" maria_init || return
     check "MariaDB: start" maria_start "${options[@]}" || return
     maria_query "CREATE DATABASE sbtest"
