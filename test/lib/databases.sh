@@ -25,6 +25,25 @@ server_dies() {
     done
 }
 
+# progress: a number that grows while the program works. calls_wait NAME PATTERN COMMAND...: checks that the log says why,
+# that nothing is acknowledged, and that the program goes on after the command.
+progress() { if [ -e "$T/acknowledged" ]; then wc -l <"$T/acknowledged"; else counter nfs_writebytes; fi; }
+stands() {
+    local before
+    before=$(progress)
+    sleep 1
+    [ "$(progress)" = "$before" ]
+}
+calls_wait() {
+    local began=$SECONDS waited
+    check "$1: the log says so" wait_for 20 grep -qE "$2" "$DIRECTNFS_LOG"
+    check "$1: calls wait" wait_for 20 stands
+    waited=$(progress)
+    "${@:3}"
+    check "$1: then they go on" wait_for 30 eval '[ "$(progress)" -gt $((waited + 5)) ]'
+    note "$1: $((SECONDS - began)) s"
+}
+
 declare -F mount_clear >/dev/null || mount_clear() { rm -rf "${mnt:?}"/*; }
 
 # ---- fio ----
@@ -33,11 +52,11 @@ declare -F mount_clear >/dev/null || mount_clear() { rm -rf "${mnt:?}"/*; }
 fio_scene() {
     local job before death
     before=$(counter nfs_writebytes)
-    rm -f "$T/fio.end"
+    rm -f "$T/fio.end" "$T/acknowledged"
     while [ ! -e "$T/fio.end" ]; do
         command_limit=$((120 + 40 * seconds)) under_preload fio --name=job --filename="$mnt/fio" --size=16m --bs=8k --rw=randwrite \
             --ioengine=libaio --iodepth=32 --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --thread --fsync=64 \
-            --output="$T/fio" >"$T/out" 2>&1 || exit
+            >"$T/fio" 2>&1 || exit
     done &
     job=$!
     for ((death = 0; death < deaths; death++)); do
@@ -48,9 +67,9 @@ fio_scene() {
     done
     fio_more "$before"
     touch "$T/fio.end"
-    if wait $job; then ok "fio: each block is what was written"; else not_ok "fio" "$(tail -n 3 "$T/fio" "$T/out")"; fi
+    if wait $job; then ok "fio: each block is what was written"; else not_ok "fio" "$(tail -n 5 "$T/fio")"; fi
     engine_at_least "fio: it went on behind the last kill" nfs_writebytes "$before" 8000000
-    rm -f "$mnt/fio"
+    as_user rm -f "$mnt/fio"
 }
 # fio_more BYTES: it has written 8 MB more than that, and works for a while
 fio_more() {
@@ -74,9 +93,10 @@ sqlite_scene() {
     preload_words
     for mode in "$@"; do
         pragmas="PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=$mode; PRAGMA synchronous=FULL; PRAGMA cache_size=20;"
-        : >"$T/acknowledged"
+        : >"$T/acknowledged" >"$T/pid"
+        chmod 666 "$T/pid"
         # shellcheck disable=SC2016
-        "${preload[@]}" bash -c 'echo $$ >"$1/pid"; exec sqlite3 -bail "$2"' _ "$T" "$mnt/$mode" \
+        as_user "${preload[@]}" bash -c 'echo $$ >"$1/pid"; exec sqlite3 -bail "$2"' _ "$T" "$mnt/$mode" \
             < <(endless "$pragmas" 1) >"$T/acknowledged" 2>"$T/log/sqlite" &
         job=$!
         disown $job
@@ -90,7 +110,7 @@ sqlite_scene() {
             "$(under_preload sqlite3 "$mnt/$mode" "SELECT max(id) FROM a;")" "${last:-1}"
         equal "SQLite, $mode: no transaction is torn" "$(under_preload sqlite3 "$mnt/$mode" "SELECT count(*) FROM a
             WHERE v IS NOT (SELECT v FROM b WHERE b.id = a.id);")" 0
-        equal "SQLite, $mode: integrity as the kernel sees it" "$(sqlite3 "$mnt/$mode" "PRAGMA integrity_check;")" ok
+        equal "SQLite, $mode: integrity as the kernel sees it" "$(as_user sqlite3 "$mnt/$mode" "PRAGMA integrity_check;")" ok
     done
 }
 
