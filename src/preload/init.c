@@ -330,8 +330,10 @@ void preload_commit(void)
 
 __attribute__((destructor)) void preload_finish(void)
 {
-    if (preload_active())
-        preload_stay_call(fd_finish);
+    if (!preload_active())
+        return;
+    preload_stay_call(fd_finish);
+    sys_foreign_end(SYS_FOREIGN_KERBEROS);
 }
 
 static void set_log_level(const char *name)

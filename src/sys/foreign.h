@@ -32,6 +32,14 @@ void sys_foreign_leave(enum sys_foreign which);
 bool sys_foreign_usable(enum sys_foreign which);
 
 /*
+ * At the end of the process, before destructors of the library run, which leave its locks unusable.
+ * Waits until other threads have left it, for a second at most. From then on it is this thread's
+ * alone: others wait at the gate for ever.
+ */
+void sys_foreign_end(enum sys_foreign which);
+bool sys_foreign_has_ended(enum sys_foreign which);
+
+/*
  * Around the real fork(), before any handler of pthread_atfork(): an allocator's handler takes the
  * locks that a thread inside may wait for. Waits until nobody is inside, for a second at most.
  */

@@ -98,6 +98,7 @@ static void *leaves_soon(void *unused)
     sys_foreign_enter(SYS_FOREIGN_KERBEROS);
     atomic_store(&step, INSIDE);
     usleep(50000);
+    atomic_store(&step, LEFT);
     sys_foreign_leave(SYS_FOREIGN_KERBEROS);
     return unused;
 }
@@ -131,6 +132,57 @@ UNIT_TEST(nobody_goes_in_while_a_fork_is_under_way)
     sys_foreign_fork_end();
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&step), LEFT);
+}
+
+static int others_cannot(void)
+{
+    pthread_t thread;
+    sys_foreign_end(SYS_FOREIGN_TLS);
+    start(&thread, wants_in);
+    await(INSIDE);
+    usleep(20000);
+    bool stays_out = atomic_load(&step) == INSIDE;
+    return stays_out && sys_foreign_has_ended(SYS_FOREIGN_TLS) ? usable() : 100;
+}
+
+UNIT_TEST(at_the_end_it_is_one_threads_alone)
+{
+    assert_int_equal(forked(others_cannot), 3);
+}
+
+static int waits_at_the_end(void)
+{
+    pthread_t thread;
+    start(&thread, leaves_soon);
+    await(INSIDE);
+    sys_foreign_end(SYS_FOREIGN_KERBEROS);
+    return atomic_load(&step) == LEFT ? usable() : 100;
+}
+
+UNIT_TEST(the_end_waits_for_the_end_of_a_call)
+{
+    assert_int_equal(forked(waits_at_the_end), 3);
+}
+
+static void *forks_too_late(void *result)
+{
+    *(int *)result = forked(usable);
+    return NULL;
+}
+
+static int loses_in_a_child(void)
+{
+    pthread_t thread;
+    int result = -1;
+    sys_foreign_end(SYS_FOREIGN_KERBEROS);
+    pthread_create(&thread, NULL, forks_too_late, &result);
+    pthread_join(thread, NULL);
+    return result;
+}
+
+UNIT_TEST(a_fork_after_the_end_loses_that_library_in_the_child)
+{
+    assert_int_equal(forked(loses_in_a_child), 1 << SYS_FOREIGN_TLS);
 }
 
 /* libc forks, so only the handlers are called. */
