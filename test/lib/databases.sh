@@ -54,7 +54,7 @@ fio_scene() {
     before=$(counter nfs_writebytes)
     rm -f "$T/fio.end" "$T/acknowledged"
     while [ ! -e "$T/fio.end" ]; do
-        command_limit=$((120 + 40 * seconds)) under_preload fio --name=job --filename="$mnt/fio" --size=16m --bs=8k --rw=randwrite \
+        command_limit=$((120 + 40 * seconds)) under_preload fio --name=job --filename="$mnt/fio" --size=48m --bs=8k --rw=randwrite \
             --ioengine=libaio --iodepth=32 --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --thread --fsync=64 \
             >"$T/fio" 2>&1 || exit
     done &
