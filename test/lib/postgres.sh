@@ -15,7 +15,7 @@ pg_init() {
     run_as postgres
     install -d -o postgres "$T/s"
     command_limit=120 under_preload "$pg_bin/initdb" -k -A trust -E UTF8 --locale=C -D "$pg_data" "$@" || return
-    cat >>"$pg_data/postgresql.conf" <<END
+    as_user tee -a "$pg_data/postgresql.conf" >/dev/null <<END
 listen_addresses = ''
 unix_socket_directories = '$T/s'
 shared_buffers = 8MB
