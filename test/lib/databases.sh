@@ -144,7 +144,7 @@ postgres_scene() {
     check "PostgreSQL: stop" pg_stop fast
     check "PostgreSQL: checksums, read by the engine" under_preload "$pg_bin/pg_checksums" --check -D "$pg_data"
     check "PostgreSQL: checksums, read by the kernel" as_user "$pg_bin/pg_checksums" --check -D "$pg_data"
-    equal "PostgreSQL: no error in its log" "$(grep -cE 'PANIC|ERROR: .*could not (read|write|extend|open|fsync)' "$pg_log")" 0
+    equal "PostgreSQL: no error in its log" "$(grep -cE 'PANIC|was terminated by signal|ERROR: .*could not (read|write|extend|open|fsync)' "$pg_log")" 0
 }
 # pg_kill_all POSTMASTER: it and its children, all with SIGKILL
 pg_kill_all() {
