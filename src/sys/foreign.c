@@ -10,7 +10,7 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { FORK_WAIT_MS = 1000 };
+enum { FORK_WAIT_MS = 1000, END_WAIT_MS = 1000 };
 
 /* ---- loading ---- */
 
@@ -32,6 +32,8 @@ static _Atomic unsigned coming[SYS_FOREIGNS], inside[SYS_FOREIGNS];
 static _Atomic uint32_t forking;  /* also a futex for threads at the gate */
 static _Atomic uint64_t begun_ns; /* when the last fork began */
 static _Atomic bool lost[SYS_FOREIGNS];
+static _Atomic bool ended;   /* see sys_foreign_end() */
+static __thread bool ending; /* by this thread */
 
 static __thread unsigned deep[SYS_FOREIGNS]; /* how often this thread is inside */
 static __thread unsigned forks; /* forks that this thread began: a handler may fork amidst one */
@@ -68,6 +70,15 @@ static void await_forks(enum sys_foreign which)
     }
 }
 
+/* At the end of the process: as good as for ever. */
+static bool stay_out(enum sys_foreign which)
+{
+    deep[which]--;
+    atomic_fetch_sub(&coming[which], 1);
+    sys_nanosleep_ms(END_WAIT_MS);
+    return false;
+}
+
 bool sys_foreign_enter(enum sys_foreign which)
 {
     if (atomic_load_explicit(&lost[which], memory_order_relaxed))
@@ -77,6 +88,8 @@ bool sys_foreign_enter(enum sys_foreign which)
     atomic_fetch_add(&coming[which], 1);
     if (__builtin_expect(atomic_load(&forking) > 0, false) && forks == 0)
         await_forks(which);
+    if (__builtin_expect(atomic_load(&ended), false) && !ending)
+        return stay_out(which);
     atomic_fetch_add(&inside[which], 1);
     return true;
 }
@@ -129,6 +142,15 @@ void sys_foreign_fork_begin(void)
 void sys_foreign_fork_end(void)
 {
     sys_foreign_fork_parent();
+}
+
+void sys_foreign_end(void)
+{
+    uint64_t until_ns = deadline_ns(END_WAIT_MS);
+    ending = true;
+    atomic_store(&ended, true);
+    while (is_inside() && left_ms(until_ns) > 0)
+        sys_nanosleep_ms(1);
 }
 
 /* ---- aside ---- */

@@ -23,7 +23,7 @@ void *sys_foreign_open(const char *soname, const char **why);
  * (sys/critical.h), and without a lock that fd_fork_prepare() takes. Not in a handler
  * (sys_critical_in_handler()); may be nested.
  * False: this process was forked while another thread was inside. Locks of the library may be held
- * for ever, so it cannot be used.
+ * for ever, so it cannot be used. Or the process ends.
  */
 bool sys_foreign_enter(enum sys_foreign which);
 void sys_foreign_leave(enum sys_foreign which);
@@ -37,6 +37,14 @@ bool sys_foreign_usable(enum sys_foreign which);
  */
 void sys_foreign_fork_begin(void);
 void sys_foreign_fork_end(void);
+
+/*
+ * The process ends by exit(3), and finalizers of these libraries will destroy their locks (those of
+ * Kerberos do). Waits until no other thread is inside, for a second at most, and lets none of them
+ * in any more: it waits at the gate for a second, and is then refused. The caller may still go in:
+ * finalizers of other libraries may use files.
+ */
+void sys_foreign_end(void);
 
 /* Handlers for pthread_atfork(), also without those above. They do not wait. */
 void sys_foreign_fork_prepare(void);

@@ -98,8 +98,35 @@ static void *leaves_soon(void *unused)
     sys_foreign_enter(SYS_FOREIGN_KERBEROS);
     atomic_store(&step, INSIDE);
     usleep(50000);
+    atomic_store(&step, LEFT);
     sys_foreign_leave(SYS_FOREIGN_KERBEROS);
     return unused;
+}
+
+static void *is_refused(void *unused)
+{
+    if (!sys_foreign_enter(SYS_FOREIGN_KERBEROS))
+        atomic_store(&step, LEFT);
+    return unused;
+}
+
+/* In a child, as the gates stay shut. */
+static int ends(void)
+{
+    pthread_t one, other;
+    start(&one, leaves_soon);
+    await(INSIDE);
+    sys_foreign_end();
+    bool left = atomic_load(&step) == LEFT;
+    atomic_store(&step, NOT_YET);
+    pthread_create(&other, NULL, is_refused, NULL);
+    pthread_join(other, NULL);
+    return left && atomic_load(&step) == LEFT && usable() == 3;
+}
+
+UNIT_TEST(at_the_end_only_the_thread_that_ends_goes_in)
+{
+    assert_int_equal(forked(ends), 1);
 }
 
 UNIT_TEST(a_fork_waits_for_the_end_of_a_call)
