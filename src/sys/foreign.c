@@ -115,6 +115,11 @@ static bool is_inside(void)
     return any;
 }
 
+bool sys_foreign_is_ending(void)
+{
+    return ending;
+}
+
 void sys_foreign_fork_prepare(void)
 {
     forks++;
@@ -274,7 +279,7 @@ void sys_foreign_fork_child(void)
 {
     for (int which = 0; which < SYS_FOREIGNS; which++) {
         unsigned own = deep[which] > 0 ? 1 : 0;
-        if (atomic_load(&inside[which]) > own)
+        if (atomic_load(&inside[which]) > own || (atomic_load(&ended) && !ending))
             atomic_store(&lost[which], true);
         atomic_store(&inside[which], own);
         atomic_store(&coming[which], own);

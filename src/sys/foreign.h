@@ -45,6 +45,8 @@ void sys_foreign_fork_end(void);
  * finalizers of other libraries may use files.
  */
 void sys_foreign_end(void);
+/* Is the caller the only thread that may go in? */
+bool sys_foreign_is_ending(void);
 
 /* Handlers for pthread_atfork(), also without those above. They do not wait. */
 void sys_foreign_fork_prepare(void);

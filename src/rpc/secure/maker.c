@@ -407,7 +407,7 @@ void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
         wanted = wanted || secure->places[i].wanted;
     if (!wanted || busy || sys_critical_in_handler())
         return;
-    bool can_start = start() && !atomic_load(&makers.starved);
+    bool can_start = !sys_foreign_is_ending() && start() && !atomic_load(&makers.starved);
     struct rpc_making *making = can_start ? NULL : take(secure, sys_now_ns());
     if (!making)
         return;
