@@ -16,6 +16,7 @@
 #include "mount/registry.h"
 #include "mount/root.h"
 #include "net/pool.h"
+#include "net/protect.h"
 #include "reach/root.h"
 #include "reach/server.h"
 #include "run/log_limit.h"
@@ -219,6 +220,7 @@ static int contact(struct mount *mount)
     if (!known)
         mount_fact_root_is(mount, &fact);
     enter_statistics(mount);
+    net_server_show_security(mount->server->net, mount_protection_bit(mount));
     if (ready)
         ready(mount, auth);
     log_notice(
