@@ -40,6 +40,8 @@ void mount_protection_fork_child(void);
 
 /* The text of an -errno of a call to the server, and what to do: by TLS's fault, if it is one. */
 const char *mount_error_text(const struct mount_server *server, int error);
+/* The same for the first contact of a mount: which security the server takes, if that is it. */
+const char *mount_refusal_text(const struct mount *mount, int error);
 const char *mount_error_remedy(const struct mount_server *server, int error, enum reach_why why);
 
 /* Can this process protect the calls as they must be? Else `why` of the mount is set. 0 or -errno.
