@@ -102,6 +102,9 @@ void work_print(const struct work *work, const struct work_done *done, const str
            seconds, (double)done->ops / seconds);
     printf(", \"user_us_per_op\": %.3f, \"sys_us_per_op\": %.3f, \"cpu_us_per_op\": %.3f", user,
            sys, user + sys);
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    printf(", \"rss_kb\": %ld", used.ru_maxrss); // the most memory at a time
     if (done->syscalls >= 0)
         printf(", \"syscalls_per_op\": %.3f", done->syscalls / ops);
     else
