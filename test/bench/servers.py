@@ -127,7 +127,7 @@ class MemServer(Server):
 
 GANESHA_CONFIGURATION = """NFS_CORE_PARAM { NFS_Port = %d; MNT_Port = %d; Protocols = 3; Enable_NLM = false;
     Enable_RQUOTA = false; Bind_addr = 127.0.0.1; }
-NFSV4 { Graceless = true; }
+NFSV4 { Graceless = true; %s }
 EXPORT { Export_Id = 1; Path = %s; Pseudo = /bench; Protocols = 3; Transports = TCP; Access_Type = RW;
     Squash = No_Root_Squash; MaxRead = 1048576; MaxWrite = 1048576; %s FSAL { Name = VFS; } }
 %s
@@ -156,7 +156,7 @@ class Ganesha(Server):
 
     name = "nfs-ganesha"
     rpcbind = environment = None
-    export = blocks = ""  # more of its configuration
+    options = export = blocks = ""  # more of its configuration
 
     @staticmethod
     def missing(own_namespaces):
@@ -176,7 +176,7 @@ class Ganesha(Server):
             self.wait("rpcbind", self.rpcbind, lambda: port_answers(111))
             self.nfs_port, self.mount_port = free_ports(2)
             with open(configuration, "w") as text:
-                text.write(GANESHA_CONFIGURATION % (self.nfs_port, self.mount_port, self.directory, self.export, self.blocks))
+                text.write(GANESHA_CONFIGURATION % (self.nfs_port, self.mount_port, self.options, self.directory, self.export, self.blocks))
             self.process = subprocess.Popen(
                 self.pinned("ganesha.nfsd", "-f", configuration, "-L", log, "-p",
                             os.path.join(self.state, "pid"), "-F"), stdout=output, stderr=output, env=self.environment)
