@@ -33,8 +33,8 @@ END
 # The build whose protections can be switched off; made when it is asked for first.
 lab_switches() {
     [ ! -x "$T/switches/directnfs" ] || return 0
-    # The command has them too, which is the agent. They need not be fast.
-    check "the build with test-only switches" make -C "$top" -s TEST_SWITCHES=1 BUILD="$BUILD" CFLAGS="-O1 -g1" \
+    # The command has them too, which is the agent. They need not be fast, and without optimisation the library must work too.
+    check "the build with test-only switches" make -C "$top" -s TEST_SWITCHES=1 BUILD="$BUILD" CFLAGS="-O0 -g1" \
         all || return 1
     mkdir -p "$T/switches"
     cp "$BUILD/switches/directnfs" "$BUILD/switches/libdirectnfs.so" "$T/switches"
