@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 #
-# SQLite, PostgreSQL and MariaDB under load, on $mnt, while their server dies and comes back, and killed themselves: for
-# scripts that sourced harness.sh and have
+# fio, SQLite, PostgreSQL and MariaDB under load, on $mnt, while their server dies and comes back, and killed themselves:
+# for scripts that sourced harness.sh and have
 #
 #     server_kill, server_start    functions: what the server took is in the files, and nothing else is left of it
+#     mount_clear                  a function: removes all files; if it is not as simple as here
 #     deaths     how often it dies while each of them works
 #     seconds    how long they work before each kill, beside what they have to have done
 
@@ -24,6 +25,58 @@ server_dies() {
     done
 }
 
+# progress: a number that grows while the program works. calls_wait NAME PATTERN COMMAND...: checks that the log says why,
+# that nothing is acknowledged, and that the program goes on after the command.
+progress() { if [ -e "$T/acknowledged" ]; then wc -l <"$T/acknowledged"; else counter nfs_writebytes; fi; }
+stands() {
+    local before
+    before=$(progress)
+    sleep 1
+    [ "$(progress)" = "$before" ]
+}
+calls_wait() {
+    local began=$SECONDS waited
+    check "$1: the log says so" wait_for 20 grep -qE "$2" "$DIRECTNFS_LOG"
+    check "$1: calls wait" wait_for 20 stands
+    waited=$(progress)
+    "${@:3}"
+    check "$1: then they go on" wait_for 30 eval '[ "$(progress)" -gt $((waited + 5)) ]'
+    note "$1: $((SECONDS - began)) s"
+}
+
+declare -F mount_clear >/dev/null || mount_clear() { rm -rf "${mnt:?}"/*; }
+
+# ---- fio ----
+
+# Again and again, until the server has died often enough.
+fio_scene() {
+    local job before death
+    before=$(counter nfs_writebytes)
+    rm -f "$T/fio.end" "$T/acknowledged"
+    while [ ! -e "$T/fio.end" ]; do
+        command_limit=$((120 + 40 * seconds)) under_preload fio --name=job --filename="$mnt/fio" --size=48m --bs=8k --rw=randwrite \
+            --ioengine=libaio --iodepth=32 --direct=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --thread --fsync=64 \
+            >"$T/fio" 2>&1 || exit
+    done &
+    job=$!
+    for ((death = 0; death < deaths; death++)); do
+        fio_more "$before"
+        server_kill
+        server_start
+        before=$(counter nfs_writebytes)
+    done
+    fio_more "$before"
+    touch "$T/fio.end"
+    if wait $job; then ok "fio: each block is what was written"; else not_ok "fio" "$(tail -n 5 "$T/fio")"; fi
+    engine_at_least "fio: it went on behind the last kill" nfs_writebytes "$before" 8000000
+    as_user rm -f "$mnt/fio"
+}
+# fio_more BYTES: it has written 8 MB more than that, and works for a while
+fio_more() {
+    wait_for 10 eval "[ \"\$(counter nfs_writebytes)\" -gt $(($1 + 8000000)) ]"
+    sleep "$seconds"
+}
+
 # ---- SQLite ----
 
 # Transactions that say so after COMMIT, until killed: `a` and `b` get the same rows.
@@ -40,9 +93,10 @@ sqlite_scene() {
     preload_words
     for mode in "$@"; do
         pragmas="PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=$mode; PRAGMA synchronous=FULL; PRAGMA cache_size=20;"
-        : >"$T/acknowledged"
+        : >"$T/acknowledged" >"$T/pid"
+        chmod 666 "$T/pid"
         # shellcheck disable=SC2016
-        "${preload[@]}" bash -c 'echo $$ >"$1/pid"; exec sqlite3 -bail "$2"' _ "$T" "$mnt/$mode" \
+        as_user "${preload[@]}" bash -c 'echo $$ >"$1/pid"; exec sqlite3 -bail "$2"' _ "$T" "$mnt/$mode" \
             < <(endless "$pragmas" 1) >"$T/acknowledged" 2>"$T/log/sqlite" &
         job=$!
         disown $job
@@ -56,7 +110,7 @@ sqlite_scene() {
             "$(under_preload sqlite3 "$mnt/$mode" "SELECT max(id) FROM a;")" "${last:-1}"
         equal "SQLite, $mode: no transaction is torn" "$(under_preload sqlite3 "$mnt/$mode" "SELECT count(*) FROM a
             WHERE v IS NOT (SELECT v FROM b WHERE b.id = a.id);")" 0
-        equal "SQLite, $mode: integrity as the kernel sees it" "$(sqlite3 "$mnt/$mode" "PRAGMA integrity_check;")" ok
+        equal "SQLite, $mode: integrity as the kernel sees it" "$(as_user sqlite3 "$mnt/$mode" "PRAGMA integrity_check;")" ok
     done
 }
 
@@ -90,7 +144,7 @@ postgres_scene() {
     check "PostgreSQL: stop" pg_stop fast
     check "PostgreSQL: checksums, read by the engine" under_preload "$pg_bin/pg_checksums" --check -D "$pg_data"
     check "PostgreSQL: checksums, read by the kernel" as_user "$pg_bin/pg_checksums" --check -D "$pg_data"
-    equal "PostgreSQL: no error in its log" "$(grep -cE 'PANIC|ERROR: .*could not (read|write|extend|open|fsync)' "$pg_log")" 0
+    equal "PostgreSQL: no error in its log" "$(grep -cE 'PANIC|was terminated by signal|ERROR: .*could not (read|write|extend|open|fsync)' "$pg_log")" 0
 }
 # pg_kill_all POSTMASTER: it and its children, all with SIGKILL
 pg_kill_all() {
@@ -111,7 +165,7 @@ mariadb_scene() {
     for program in mariadbd mariadb-install-db sysbench; do
         command -v $program >/dev/null || { skip "MariaDB" "$program is not installed"; return; }
     done
-    rm -rf "${mnt:?}"/*
+    mount_clear
     check "MariaDB: mariadb-install-db" maria_init || return
     check "MariaDB: start" maria_start "${options[@]}" || return
     maria_query "CREATE DATABASE sbtest"

@@ -6,7 +6,7 @@
 #     kerberos_start                the KDC, nfs/testserver in $T/server.keytab, and the server's configuration; before
 #                                   ganesha_start. KRB5CCNAME is $T/tickets from then on
 #     kerberos_principal NAME [-maxlife TIME]   a principal, its keys in $T/NAME.keytab
-#     kerberos_ticket NAME [TIME]   a ticket of it in $KRB5CCNAME, for so long (1 hour)
+#     kerberos_ticket NAME [TIME]   a ticket of it in $KRB5CCNAME, for so long (1 hour); got by $run_user
 #     kdc_end, kdc_run              the KDC is away, and there again
 
 kdc_pid=0
@@ -28,7 +28,7 @@ kerberos_principal() {
     kadmin.local -q "addprinc -randkey ${*:2} $1" >>"$T/log/kadmin" 2>&1
     kadmin.local -q "ktadd -k $T/${1%%/*}.keytab $1" >>"$T/log/kadmin" 2>&1
 }
-kerberos_ticket() { kinit -k -t "$T/$1.keytab" -l "${2:-1h}" "$1" >>"$T/log/kinit" 2>&1; }
+kerberos_ticket() { as_user kinit -k -t "$T/$1.keytab" -l "${2:-1h}" "$1" >>"$T/log/kinit" 2>&1; }
 
 kerberos_start() {
     [ "$HARNESS_SPACE" != 0 ] || kdc_port=$(free_port)

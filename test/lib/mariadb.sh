@@ -95,7 +95,7 @@ maria_check_all() {
 # maria_checksums DIR: innochecksum of every table file of a data directory after a clean shutdown
 maria_checksums() {
     local file number=0
-    for file in "$1"/*/*.ibd; do
+    for file in $(as_user find "$1" -name '*.ibd'); do
         as_user innochecksum "$file" || { echo "$file: status $?"; return 1; }
         number=$((number + 1))
     done

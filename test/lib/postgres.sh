@@ -1,12 +1,13 @@
 # shellcheck shell=bash
 #
 # A PostgreSQL cluster in $mnt, of the newest version that is installed, whose server runs under the library, for
-# scripts that sourced harness.sh. Everything runs as user postgres; connections come through a socket in $T/s.
+# scripts that sourced harness.sh. Everything runs as user postgres; connections come through a socket in $T/s, or to
+# $pg_host if the script has one. $pg_settings are lines of postgresql.conf.
 
 pg_bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
 pg_data=$mnt/data
 pg_log=$T/log/postgres
-pg_connect=(-h "$T/s" -U postgres)
+pg_connect=(-h "${pg_host:-$T/s}" -U postgres)
 
 # pg_init [OPTION...]: a cluster with checksums and little memory, so that blocks come from the files and not from its
 # cache; options of initdb
@@ -14,13 +15,14 @@ pg_init() {
     run_as postgres
     install -d -o postgres "$T/s"
     command_limit=120 under_preload "$pg_bin/initdb" -k -A trust -E UTF8 --locale=C -D "$pg_data" "$@" || return
-    cat >>"$pg_data/postgresql.conf" <<END
+    as_user tee -a "$pg_data/postgresql.conf" >/dev/null <<END
 listen_addresses = ''
 unix_socket_directories = '$T/s'
 shared_buffers = 8MB
 max_wal_size = 64MB
 checkpoint_timeout = 30s
 max_connections = 30
+${pg_settings:-}
 END
 }
 

@@ -160,6 +160,27 @@ UNIT_TEST(nobody_goes_in_while_a_fork_is_under_way)
     assert_int_equal(atomic_load(&step), LEFT);
 }
 
+static void *forks_too_late(void *result)
+{
+    *(int *)result = forked(usable);
+    return NULL;
+}
+
+static int loses_in_a_child(void)
+{
+    pthread_t thread;
+    int result = -1;
+    sys_foreign_end();
+    pthread_create(&thread, NULL, forks_too_late, &result);
+    pthread_join(thread, NULL);
+    return result;
+}
+
+UNIT_TEST(a_child_made_at_the_end_by_another_thread_has_none)
+{
+    assert_int_equal(forked(loses_in_a_child), 0);
+}
+
 /* libc forks, so only the handlers are called. */
 UNIT_TEST(handlers_alone_do_not_wait)
 {

@@ -8,6 +8,7 @@
 #include "rpc/transport.h"
 #include "secure_scene.h"
 #include "sys/critical.h"
+#include "log_lines.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "sys/thread.h"
@@ -357,16 +358,21 @@ SECURE_TEST(a_kdc_that_hangs_stalls_its_user_only)
     check_seen();
 }
 
-/* The ticket ends, and there is none for a while: calls wait, and then go on. */
+/* The ticket ends, and there is none for a while: calls wait, and then go on. That it ended is said
+ * as nobody calls; then that calls wait is news. */
 SECURE_TEST(calls_wait_for_a_ticket_that_ended)
 {
+    char log[] = "/tmp/test_rpc_secure.XXXXXX";
     struct query query = {0};
     struct rpc_call *calls[] = {&query.call};
+    close(mkstemp(log));
+    log_open(log);
     secure.lifetime_s = 1;
     query_auth = secure_auth(6000, RPC_SERVICE_INTEGRITY);
     check_echo(client, 1);
     secure.expired = true;
-    sys_nanosleep_ms(1100);
+    while (lines_with(log, "user 6000: the Kerberos ticket has ended") == 0)
+        sys_nanosleep_ms(1);
     query_begin(&query, ECHO, 2, 0);
     rpc_submit(client, calls, 1);
     unsigned acquired = secure.acquired;
@@ -381,6 +387,9 @@ SECURE_TEST(calls_wait_for_a_ticket_that_ended)
     secure.lifetime_s = 3600;
     rpc_wait(calls, 1);
     assert_true(query_good(&query));
+    assert_int_equal(lines_with(log, "; calls wait ("), 1);
+    log_open("/dev/null");
+    unlink(log);
     check_seen();
 }
 

@@ -106,6 +106,9 @@ END
 # knfs_principal NAME KEYTAB: makes a principal, and adds its keys
 knfs_principal() { kadmin.local addprinc -randkey "$1" && kadmin.local ktadd -k "$2" "$1"; }
 
+# knfs_forget_contexts: the server's kernel forgets all contexts; it answers their next calls with RPCSEC_GSS_CREDPROBLEM.
+knfs_forget_contexts() { date -d 'now + 1 sec' +%s >/proc/net/rpc/auth.rpcsec.context/flush && sleep 1.1; }
+
 # knfs_delay TIME: every packet takes so long, such as 1ms; a round trip twice that. 0: no more.
 knfs_delay() {
     if [ "$1" = 0 ]; then

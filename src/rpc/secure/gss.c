@@ -268,7 +268,8 @@ static unsigned fill_store(const struct rpc_identity *identity, const char *keyt
 {
     unsigned count = 0;
     if (keytab) {
-        snprintf(memory, MEMORY_NAME, "MEMORY:directnfs-%p", (const void *)identity);
+        snprintf(memory, MEMORY_NAME, "MEMORY:directnfs-%p-%u", (const void *)identity,
+                 atomic_load(&identity->memories));
         elements[count++] = (gss_key_value_element_desc){"client_keytab", keytab};
         elements[count++] = (gss_key_value_element_desc){"ccache", memory};
     } else if (cache) {
@@ -315,14 +316,37 @@ static bool acquire_from(struct rpc_gss_making *making, const struct rpc_identit
     return true;
 }
 
+static void release(struct rpc_gss_making *making)
+{
+    gss_cred_id_t credential = making->credential;
+    OM_uint32 minor;
+    gss.release_cred(&minor, &credential);
+    making->credential = NULL;
+}
+
+/* A ticket that has ended stays in the cache if the library gets no other one, and it does not tell
+ * why. With an empty cache it tells. */
+static bool acquire_by_keytab(struct rpc_gss_making *making, struct rpc_identity *identity,
+                              struct rpc_gss_fault *fault)
+{
+    if (acquire_from(making, identity, identity->keytab, NULL, fault)) {
+        if (making->lifetime_s > 0)
+            return true;
+        release(making);
+    } else if (fault->why != RPC_GSS_EXPIRED) {
+        return false;
+    }
+    atomic_fetch_add(&identity->memories, 1);
+    return acquire_from(making, identity, identity->keytab, NULL, fault);
+}
+
 /* From the user's cache, or the keytab. */
-static bool acquire_own(struct rpc_gss_making *making, const struct rpc_identity *identity,
+static bool acquire_own(struct rpc_gss_making *making, struct rpc_identity *identity,
                         struct rpc_gss_fault *fault)
 {
     struct rpc_cache cache;
-    OM_uint32 minor;
     if (identity->keytab)
-        return acquire_from(making, identity, identity->keytab, NULL, fault);
+        return acquire_by_keytab(making, identity, fault);
     if (!rpc_cache_find(identity, &cache)) {
         snprintf(fault->text, sizeof(fault->text),
                  "/tmp/krb5cc_%u is missing, or is not a file of that user", identity->uid);
@@ -333,9 +357,7 @@ static bool acquire_own(struct rpc_gss_making *making, const struct rpc_identity
         return false;
     if (rpc_cache_is_still(identity, &cache))
         return true;
-    gss_cred_id_t credential = making->credential;
-    gss.release_cred(&minor, &credential);
-    making->credential = NULL;
+    release(making);
     *fault = (struct rpc_gss_fault){.why = RPC_GSS_NO_TICKET,
                                     .text = "the process became another user meanwhile"};
     return false;
@@ -366,7 +388,7 @@ bool rpc_gss_acquire(struct rpc_gss_making *making, const struct rpc_identity *i
     making->identity = identity;
     bool good = import(identity->server, &host_based, &target, fault);
     making->target = target;
-    good = good && acquire_own(making, identity, fault);
+    good = good && acquire_own(making, turns, fault);
     /* root's own calls are those of this host, as with the kernel's client. */
     if (!good && identity->uid == 0 && !identity->keytab && fault->why == RPC_GSS_NO_TICKET &&
         sys_call3(SYS_faccessat, AT_FDCWD, host_keytab, R_OK) == 0)

@@ -31,11 +31,12 @@ struct rpc_identity {
 
     _Atomic(const char *) usual_name; /* as the library told it; NULL: not asked for yet */
     _Atomic bool acquiring;           /* a thread uses its keytab, or asks the KDC for its ticket */
-    _Atomic bool worked;              /* a context of it was made */
-    _Atomic bool answered;            /* and a call was answered in one */
-    _Atomic uint64_t ends_s;          /* when its ticket ends (CLOCK_REALTIME); 0: not known */
-    _Atomic uint32_t why;             /* enum rpc_gss_why: what came of the last attempt */
-    _Atomic uint64_t retry_ns;        /* a new place makes no context before */
+    _Atomic unsigned memories; /* caches in memory for the keytab's tickets before this one */
+    _Atomic bool worked;       /* a context of it was made */
+    _Atomic bool answered;     /* and a call was answered in one */
+    _Atomic uint64_t ends_s;   /* when its ticket ends (CLOCK_REALTIME); 0: not known */
+    _Atomic uint32_t why;      /* enum rpc_gss_why: what came of the last attempt */
+    _Atomic uint64_t retry_ns; /* a new place makes no context before */
     struct rpc_identity *next;
 };
 
