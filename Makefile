@@ -147,7 +147,7 @@ $(BUILD)/test/bench/%: $$(call parts,test/bench/$$*)
 $(BUILD)/test/fault/%: $$(call parts,test/fault/$$*)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring $(FAULT_LIBS)
-$(BUILD)/test/fault/tlsproxy: FAULT_LIBS := -lssl -lcrypto
+$(addprefix $(BUILD)/test/fault/,proxy tlsproxy): FAULT_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)

@@ -1,5 +1,6 @@
 /* See connections.h. */
 #include "connections.h"
+#include "tls.h"
 
 struct path paths[PATHS_MOST];
 
@@ -139,6 +140,7 @@ static void listener_ready(struct watch *watch, short events)
     c->ends[CALLS] = end_make(c, fd, POLLIN);
     c->next = connections;
     connections = c;
+    tls_accepted(c);
     path->counters.connections++;
     if (!dark(c, CALLS))
         server_connect(c);

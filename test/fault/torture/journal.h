@@ -150,6 +150,10 @@ enum effect {
     DATA_REFUSED = 256,
     OF_V3 = 512,        /* a proxy cannot do it to NFSv4.1 */
     OF_SESSIONS = 1024, /* only NFSv4.1 has them */
+    OF_CLEAR = 2048,    /* a proxy cannot do it under Kerberos, which signs what replies say */
+    OF_TLS = 4096,
+    OF_KERBEROS = 8192,
+    OF_SEALED = 16384, /* only where what is changed on the way is noticed: TLS, krb5i, krb5p */
 };
 
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
