@@ -373,6 +373,21 @@ torture_finds() {
     fi
 }
 
+# lab_finds_unprotected: what is changed on the way where nothing protects it is found, and so are calls in clear.
+lab_finds_unprotected() {
+    lab_protection=krb5
+    lab_start ganesha 1 7
+    torture_finds "under krb5, which protects no data, what is changed on the way is found" "STALE|TORN" --seed 7 --rounds 100 \
+        --soft --faults tamper
+    lab_protection=tls
+    lab_start power 1 7
+    sed -i 's/tls: require/tls: prefer/' "$nfstab"
+    lab_proxy all deny >>"$T/log/asked"
+    echo text >"$mnt/text"
+    check "TLS is only preferred, and denied: the kernel serves" under_preload cat "$mnt/text"
+    at_least "TLS is only preferred, and denied: connections with bytes in clear are seen" "$(proxy_counter clear)" 1
+    lab_protection=
+}
 # lab_finds SWITCH SERVER PATHS KIND...: without this protection faults of each of these kinds lose data, and it is
 # seen, or a sync says that it may be; with it, in the same build, nothing is lost.
 lab_finds() {

@@ -25,6 +25,13 @@ bool happens(struct chance *chance)
     return true;
 }
 
+void change_bit(unsigned char *bytes, size_t length)
+{
+    enum { HEAD_BYTES = 72 };
+    size_t most = random_next(&random_state) % 2 && length > HEAD_BYTES ? HEAD_BYTES : length;
+    bytes[random_next(&random_state) % most] ^= 1 << random_next(&random_state) % 8;
+}
+
 bool dark(const struct connection *c, enum direction direction)
 {
     return c->path->faults.blackhole[direction] && !c->released;

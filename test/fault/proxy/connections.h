@@ -29,17 +29,18 @@ struct faults {
     uint64_t hold_after_ms; /* NEVER: until `release` */
 };
 
-#define COUNTERS                                                                       \
-    X(connections)                                                                     \
-    X(refused)                                                                         \
-    X(calls)                                                                           \
-    X(replies)                                                                         \
-    X(forwarded)                                                                       \
-    X(dropped)                                                                         \
-    X(duplicated)                                                                      \
-    X(corrupted)                                                                       \
-    X(answered) X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded) \
-        X(handshakes) X(rekeyed) X(tampered) X(broken) X(denied) X(clear)
+#define COUNTERS                                                                         \
+    X(connections)                                                                       \
+    X(refused)                                                                           \
+    X(calls)                                                                             \
+    X(replies)                                                                           \
+    X(forwarded)                                                                         \
+    X(dropped)                                                                           \
+    X(duplicated)                                                                        \
+    X(corrupted)                                                                         \
+    X(answered)                                                                          \
+    X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded) X(handshakes) \
+        X(rekeyed) X(tampered) X(broken) X(denied) X(clear)
 
 struct counters {
 #define X(name) uint64_t name;
@@ -115,6 +116,8 @@ extern struct held *helds;
 extern uint64_t random_state;
 
 bool happens(struct chance *chance);
+/* Changes one bit. Half of the time it is one of the head. */
+void change_bit(unsigned char *bytes, size_t length);
 bool dark(const struct connection *c, enum direction direction);
 
 /* ---- connections ---- */

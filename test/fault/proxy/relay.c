@@ -73,8 +73,7 @@ static void tamper(struct connection *c, enum direction direction, struct messag
         !happens(&c->path->faults.tamper[direction]))
         return;
     c->path->counters.tampered++;
-    m->data[8 + random_next(&random_state) % (m->length - 8)] ^= 1
-                                                                 << random_next(&random_state) % 8;
+    change_bit(m->data + 8, m->length - 8);
 }
 
 static void call_came(struct connection *c, struct message *m)

@@ -136,7 +136,7 @@ static size_t tamper(unsigned char *bytes, size_t length, const struct message *
     default:
         break;
     }
-    bytes[random_next(&random_state) % length] ^= 1 << random_next(&random_state) % 8;
+    change_bit(bytes, length);
     return length;
 }
 
@@ -334,7 +334,7 @@ int tls_receive(struct connection *c)
     }
     if (happens(&c->path->faults.tamper[CALLS])) {
         c->path->counters.tampered++;
-        bytes[random_next(&random_state) % (size_t)got] ^= 1 << random_next(&random_state) % 8;
+        change_bit(bytes, (size_t)got);
     }
     BIO_write(tls->in, bytes, (int)got);
     return decrypt(c);
