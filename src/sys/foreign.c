@@ -10,7 +10,7 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { FORK_WAIT_MS = 1000 };
+enum { FORK_WAIT_MS = 1000, END_WAIT_MS = 1000 };
 
 /* ---- loading ---- */
 
@@ -32,9 +32,11 @@ static _Atomic unsigned coming[SYS_FOREIGNS], inside[SYS_FOREIGNS];
 static _Atomic uint32_t forking;  /* also a futex for threads at the gate */
 static _Atomic uint64_t begun_ns; /* when the last fork began */
 static _Atomic bool lost[SYS_FOREIGNS];
+static _Atomic uint32_t ending; /* 1: see sys_foreign_finish(); a futex that nobody wakes */
 
 static __thread unsigned deep[SYS_FOREIGNS]; /* how often this thread is inside */
 static __thread unsigned forks; /* forks that this thread began: a handler may fork amidst one */
+static __thread bool ends;      /* it ends the process */
 
 static uint64_t deadline_ns(int milliseconds)
 {
@@ -77,6 +79,13 @@ bool sys_foreign_enter(enum sys_foreign which)
     atomic_fetch_add(&coming[which], 1);
     if (__builtin_expect(atomic_load(&forking) > 0, false) && forks == 0)
         await_forks(which);
+    if (__builtin_expect(atomic_load(&ending) > 0, false) && which == SYS_FOREIGN_KERBEROS) {
+        atomic_fetch_sub(&coming[which], 1);
+        deep[which]--;
+        if (!ends)
+            futex_wait(&ending, 1, END_WAIT_MS); /* mostly there is no afterwards */
+        return false;
+    }
     atomic_fetch_add(&inside[which], 1);
     return true;
 }
@@ -129,6 +138,24 @@ void sys_foreign_fork_begin(void)
 void sys_foreign_fork_end(void)
 {
     sys_foreign_fork_parent();
+}
+
+/* ---- the end ---- */
+
+void sys_foreign_finish(void)
+{
+    uint64_t until_ns = deadline_ns(END_WAIT_MS);
+    ends = true;
+    atomic_store(&ending, 1);
+    while (atomic_load(&coming[SYS_FOREIGN_KERBEROS]) > 0 && left_ms(until_ns) > 0)
+        sys_nanosleep_ms(1);
+}
+
+/* After those without a number. Those of libraries that were loaded later come last. */
+__attribute__((destructor(101))) static void finish(void)
+{
+    if (!sys_critical.vforked)
+        sys_foreign_finish();
 }
 
 /* ---- aside ---- */
@@ -259,6 +286,8 @@ void sys_foreign_fork_child(void)
     }
     atomic_store(&forking, 0);
     forks = 0;
+    atomic_store(&ending, 0);
+    ends = false;
     pthread_mutex_init(&jobs_lock, NULL);
     jobs = NULL; /* their memory is lost: a few bytes */
     atomic_store(&running, false);

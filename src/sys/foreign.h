@@ -23,10 +23,18 @@ void *sys_foreign_open(const char *soname, const char **why);
  * (sys/critical.h), and without a lock that fd_fork_prepare() takes. Not in a handler
  * (sys_critical_in_handler()); may be nested.
  * False: this process was forked while another thread was inside. Locks of the library may be held
- * for ever, so it cannot be used.
+ * for ever, so it cannot be used. Or it ends.
  */
 bool sys_foreign_enter(enum sys_foreign which);
 void sys_foreign_leave(enum sys_foreign which);
+
+/*
+ * The process ends, and destructors of Kerberos run soon: its locks are gone then, and who takes
+ * one ends the process by abort(). Waits until nobody is inside, for a second at most. Who comes
+ * later waits as long, and does not pass. A destructor does this, the last one here; it is for
+ * tests.
+ */
+void sys_foreign_finish(void);
 
 /* Is the library of use in this process? See sys_foreign_enter(). */
 bool sys_foreign_usable(enum sys_foreign which);

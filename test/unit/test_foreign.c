@@ -1,7 +1,9 @@
 /* The gates around libraries that are not ours, and work aside: src/sys/foreign.c. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +136,61 @@ UNIT_TEST(nobody_goes_in_while_a_fork_is_under_way)
 }
 
 /* libc forks, so only the handlers are called. */
+/* ---- the end ---- */
+
+static _Atomic bool *left; /* shared with the parent */
+
+static void *amidst_kerberos(void *unused)
+{
+    if (sys_foreign_enter(SYS_FOREIGN_KERBEROS))
+        atomic_store(&step, INSIDE);
+    usleep(200000);
+    atomic_store(left, true);
+    sys_foreign_leave(SYS_FOREIGN_KERBEROS);
+    return unused;
+}
+
+/* Destructors of Kerberos would take its locks away from the thread. */
+UNIT_TEST(the_end_of_a_process_waits_for_the_end_of_a_call)
+{
+    int status;
+    left = mmap(NULL, sizeof(*left), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(left, MAP_FAILED);
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        start(&thread, amidst_kerberos);
+        await(INSIDE);
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(atomic_load(left));
+    munmap(left, sizeof(*left));
+}
+
+static void *come_late(void *unused)
+{
+    (void)unused;
+    return sys_foreign_enter(SYS_FOREIGN_KERBEROS) ? "passed" : NULL;
+}
+
+static int nobody_passes(void)
+{
+    pthread_t thread;
+    void *passed;
+    sys_foreign_finish();
+    pthread_create(&thread, NULL, come_late, NULL);
+    pthread_join(thread, &passed);
+    return passed != NULL || sys_foreign_enter(SYS_FOREIGN_KERBEROS) ||
+           !sys_foreign_enter(SYS_FOREIGN_TLS);
+}
+
+UNIT_TEST(nobody_passes_when_the_process_ends)
+{
+    assert_int_equal(forked(nobody_passes), 0);
+}
+
 UNIT_TEST(handlers_alone_do_not_wait)
 {
     pthread_t thread;
