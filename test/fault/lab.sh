@@ -209,7 +209,7 @@ proxy_counter() { lab_proxy all counters | grep -oP "\\b$1=\\K[0-9]+" | sum; }
 # lab_torture OPTION...: runs the torture program against the server that was started; restarts ganesha and takes paths
 # out of use when it asks for it. What it says goes to $T/torture. Its exit status.
 lab_torture() {
-    local words=("$directnfs" run -t "$nfstab" --) line status answers
+    local words=("$directnfs" run -t "$nfstab" --) line status answers torture
     [ -z "$unsafe" ] || words=(env "DIRECTNFS_TEST_UNSAFE=$unsafe" "$T/switches/directnfs" run -t "$nfstab" --)
     local protection=${lab_protection%-direct}
     local options=(--dir "$mnt" --journal "$T/journal" --paths "$lab_paths" --protection "${protection:-none}")
@@ -224,7 +224,8 @@ lab_torture() {
     [ -p "$T/asks" ] || mkfifo "$T/asks" "$T/answers"
     exec {answers}<>"$T/answers"
     "$BUILD/test/fault/torture" "${options[@]}" "$@" <"$T/answers" >"$T/asks" 2>>"$T/log/torture" &
-    process_remember $!
+    torture=$! # $! is the last server's, once there was a restart
+    process_remember $torture
     while read -r line; do
         case $line in
         restart) ganesha_restart ;;
@@ -237,7 +238,7 @@ lab_torture() {
         esac
         echo "done" >&"$answers"
     done <"$T/asks"
-    wait $!
+    wait $torture
     status=$?
     exec {answers}>&-
     cp "$T/torture" "$T/out"
