@@ -8,6 +8,8 @@
 #            lab_ipv6    if not empty, the last path is of IPv6, where this machine has it
 #            lab_protection  how calls are protected: tls, tls-direct (a certificate of ours, too), krb5, krb5i or krb5p
 #                            (nfs-ganesha only); empty: not at all
+#            lab_keytab  if not empty, tickets come from a keytab that everybody can read, else from a cache of root's.
+#                        Without it no process becomes another user, who could make no context for files of root
 #            unsafe      test-only switches for the next lab_torture, see src/sys/test_switch.h
 
 # Where the faults are done. With TLS the proxy is its end before the server: between client and proxy bytes are lost,
@@ -28,6 +30,7 @@ tunables=
 unsafe=
 lab_ipv6=
 lab_protection=
+lab_keytab=
 lab_server_of_hosts=no # the paths lead to hosts with networks of their own
 lab_networks=()        # the words that start a program there
 
@@ -90,6 +93,7 @@ lab_start() {
         if lab_has_kerberos; then
             lab_kerberos_start
             name=testserver version="security_default: $lab_protection"
+            [ -z "$lab_keytab" ] || version+=" krb5_keytab: $T/root.keytab krb5_principal: root"
             [ "$lab_version" = nfsv3 ] || export=/e1 version+=" nfs_version: $lab_version"
             ganesha_protocol="3, 4" # without NFSv4 it knows no names of users
             ganesha_export "$mnt" "SecType = $lab_protection;"
@@ -156,9 +160,14 @@ lab_certificates() {
 
 # A KDC, which stays, and a new ticket.
 lab_kerberos_start() {
+    local file
     if [ -z "$lab_realm" ]; then
         kerberos_start
         kerberos_principal root
+        chmod 644 "$T/root.keytab"
+        # A visitor has $T as its root.
+        mkdir -p "$T$T"
+        for file in krb5.conf tickets root.keytab; do ln -s "/$file" "$T$T/$file"; done
         lab_realm=yes
     fi
     lab_kerberos "ticket new"
@@ -219,6 +228,7 @@ lab_torture() {
         [ "$lab_version" = nfsv3 ] && [ "$lab_server" != sessions ] || options+=(--sessions)
         [ "$lab_server" != ganesha ] || options+=(--restart)
         [ "$lab_paths" = 1 ] || options+=(--offline)
+        ! lab_has_kerberos || [ -n "$lab_keytab" ] || options+=(--keep-user)
     fi
     : >"$T/torture"
     [ -p "$T/asks" ] || mkfifo "$T/asks" "$T/answers"

@@ -9,7 +9,7 @@
  *             [--processes N] [--threads N] [--generation ROUNDS]
  *             [--run "WORD..."] [--apart "WORD..."]
  *             [--proxy SOCKET --paths N] [--power SOCKET] [--restart] [--offline] [--soft]
- *             [--sessions] [--protection tls|krb5|krb5i|krb5p]
+ *             [--sessions] [--protection tls|krb5|krb5i|krb5p] [--keep-user]
  *             [--faults KIND,...] [--sabotage HOW] [--verbose]
  *
  * --generation: after so many rounds all processes end, and others begin.
@@ -18,7 +18,8 @@
  * `restart`, `path offline N` or `path online N` on standard output asks to do that; a line on
  * standard input says that it is done. --sessions: files are served by NFSv4.1. --protection: calls
  * are made so; with Kerberos there are lines `ticket short|new|away|back` and `kdc away|back`.
- * --soft: calls may time out, whatever the faults are.
+ * --keep-user: no process becomes another user. --soft: calls may time out, whatever the faults
+ * are.
  * --sabotage damages something behind everybody's back, to show that it is found: see check.h.
  * Ends with 0 when every round was right, else with 1 and the seed, the round, and the block.
  */
@@ -34,7 +35,7 @@ static struct {
     unsigned rounds, first, paths, processes, threads, generation;
     const char *journal, *proxy, *power, *sabotage, *self;
     struct words run, apart;
-    bool restart, offline, soft, sessions, verbose, allowed[KINDS];
+    bool restart, offline, soft, sessions, keep_user, verbose, allowed[KINDS];
     unsigned without; /* of enum effect: kinds that are not possible */
 } options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3, .generation = 8};
 
@@ -445,6 +446,7 @@ static void journal_start(const char *directory)
     journal->seed = options.seed;
     journal->processes = options.processes;
     journal->threads = options.threads;
+    journal->keeps_user = options.keep_user;
     if (slots() > SLOTS_MOST || worker_slots() == 0)
         die("--processes, --threads: %d threads at most", SLOTS_MOST);
     snprintf(journal->directory, sizeof journal->directory, "%s", directory);
@@ -466,7 +468,7 @@ static void options_read(int argc, char **argv, const char **directory, const ch
         OPTION("sabotage", 'S'), OPTION("apart", 'a'),   OPTION("generation", 'g'),
         FLAG("restart", 'R'),    FLAG("offline", 'O'),   FLAG("soft", 'E'),
         FLAG("sessions", '4'),   FLAG("verbose", 'v'),   OPTION("protection", 'P'),
-        {NULL, 0, NULL, 0}};
+        FLAG("keep-user", 'K'),  {NULL, 0, NULL, 0}};
     int option;
     protection_option("none");
     while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
@@ -521,6 +523,9 @@ static void options_read(int argc, char **argv, const char **directory, const ch
             break;
         case 'P':
             protection_option(optarg);
+            break;
+        case 'K':
+            options.keep_user = true;
             break;
         case 'E':
             options.soft = true;

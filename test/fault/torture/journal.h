@@ -163,6 +163,7 @@ struct journal {
     unsigned processes, threads; /* threads of each process */
     char directory[256];
     bool apis[API_COUNT];
+    bool keeps_user; /* no process becomes another one */
 
     _Atomic uint32_t step; /* round * 4 + phase; a futex that the workers wait on */
     _Atomic uint32_t arrived, stop;

@@ -405,7 +405,7 @@ static const char *any_visit(struct plan *p)
     const struct visit *visit;
     do
         visit = &visits[plan_pick(p, 0, VISITS - 1)];
-    while (visit->narrow);
+    while (visit->narrow || (journal->keeps_user && strcmp(visit->name, "user") == 0));
     return visit->name;
 }
 
