@@ -447,6 +447,7 @@ static void journal_start(const char *directory)
     journal->processes = options.processes;
     journal->threads = options.threads;
     journal->keeps_user = options.keep_user;
+    journal->no_agent = !(options.without & OF_KERBEROS);
     if (slots() > SLOTS_MOST || worker_slots() == 0)
         die("--processes, --threads: %d threads at most", SLOTS_MOST);
     snprintf(journal->directory, sizeof journal->directory, "%s", directory);

@@ -153,6 +153,7 @@ enum effect {
     OF_CLEAR = 2048,    /* a proxy cannot do it under Kerberos, which signs what replies say */
     OF_TLS = 4096,
     OF_KERBEROS = 8192,
+    KILLS = 32768,
     OF_SEALED = 16384, /* only where what is changed on the way is noticed: TLS, krb5i, krb5p */
 };
 
@@ -164,6 +165,7 @@ struct journal {
     char directory[256];
     bool apis[API_COUNT];
     bool keeps_user; /* no process becomes another one */
+    bool no_agent;   /* it does not see to what the dead left: a sync of others may tell a loss */
 
     _Atomic uint32_t step; /* round * 4 + phase; a futex that the workers wait on */
     _Atomic uint32_t arrived, stop;

@@ -516,15 +516,15 @@ const struct kind kinds[] = {
     {"restart", plan_restart, TO_RESTART, 8, 1, 0},
     {"offline", plan_offline, TO_COMMAND, 3, 2, 0},
     {"hand-over", plan_hand_over, TO_WORKER, 4, 1, MOVES_FILES},
-    {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS},
+    {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS | KILLS},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
-    {"kill", plan_kill, TO_WORKER, 4, 1, NEW_PROCESSES},
+    {"kill", plan_kill, TO_WORKER, 4, 1, NEW_PROCESSES | KILLS},
     {"kill-agent", plan_kill_agent, TO_WORKER, 4, 1, 0},
     {"kill-both", plan_kill_both, TO_WORKER, 4, 1, REFUSES | NO_OTHERS},
-    {"kill-late", plan_kill_late, TO_PROXY, 3, 1, NEW_PROCESSES},
+    {"kill-late", plan_kill_late, TO_PROXY, 3, 1, NEW_PROCESSES | KILLS},
     {"hold-size", plan_hold_size, TO_PROXY, 2, 2, 0},
     {"late-size", plan_late_size, TO_PROXY, 4, 2, 0},
-    {"kill-size", plan_kill_size, TO_PROXY, 3, 1, NEW_PROCESSES},
+    {"kill-size", plan_kill_size, TO_PROXY, 3, 1, NEW_PROCESSES | KILLS},
     {"worlds", plan_worlds, TO_WORKER, 5, 1, MOVES_FILES | NEW_PROCESSES},
     {"worlds-loss", plan_worlds_loss, TO_POWER, 4, 1, MOVES_FILES | NEW_PROCESSES},
     {"worlds-back", plan_worlds_back, TO_POWER, 3, 1, MOVES_FILES | NEW_PROCESSES},
@@ -561,7 +561,10 @@ void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned paths,
                 break;
             at -= weight;
         }
-        if (excluded(p->effects | kinds[i].effects))
+        unsigned effects = kinds[i].effects;
+        if (effects & KILLS && journal->no_agent)
+            effects |= REFUSES;
+        if (excluded(p->effects | effects))
             continue;
         if (kinds[i].effects & NO_OTHERS) {
             *p = (struct plan){.random = p->random, .paths = paths, .length_ms = PLAN_MS};
@@ -569,6 +572,6 @@ void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned paths,
         }
         strcat(strcat(p->names, p->names[0] ? "+" : ""), kinds[i].name);
         kinds[i].plan(p);
-        p->effects |= kinds[i].effects;
+        p->effects |= effects;
     }
 }
