@@ -519,7 +519,7 @@ const struct kind kinds[] = {
     {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS | KILLS},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
     {"kill", plan_kill, TO_WORKER, 4, 1, NEW_PROCESSES | KILLS},
-    {"kill-agent", plan_kill_agent, TO_WORKER, 4, 1, 0},
+    {"kill-agent", plan_kill_agent, TO_WORKER, 4, 1, KILLS_AGENT},
     {"kill-both", plan_kill_both, TO_WORKER, 4, 1, REFUSES | NO_OTHERS},
     {"kill-late", plan_kill_late, TO_PROXY, 3, 1, NEW_PROCESSES | KILLS},
     {"hold-size", plan_hold_size, TO_PROXY, 2, 2, 0},
@@ -543,7 +543,8 @@ const struct kind kinds[] = {
 static bool excluded(unsigned effects)
 {
     const unsigned fails = MOVES_FILES | CALLS_FAIL, comes = NEW_HANDLES | NEW_PROCESSES;
-    return (effects & fails) == fails || (effects & comes) == comes;
+    const unsigned both = KILLS | KILLS_AGENT;
+    return (effects & fails) == fails || (effects & comes) == comes || (effects & both) == both;
 }
 
 void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned paths,
