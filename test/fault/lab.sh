@@ -347,7 +347,8 @@ protected() {
         at_least "$1: connections in TLS" "$(proxy_counter handshakes)" 1
         equal "$1: connections with bytes in clear" "$(proxy_counter clear)" 0
     elif lab_has_kerberos; then
-        at_least "$1: contexts" "$(counter kerberos_contexts)" 1
+        at_least "$1: calls by $lab_protection" "$(proxy_counter "$lab_protection")" 1
+        equal "$1: others" "$(for how in plain krb5 krb5i krb5p; do [ $how = "$lab_protection" ] || proxy_counter $how; done | sum)" 0
     fi
 }
 

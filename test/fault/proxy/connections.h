@@ -29,18 +29,19 @@ struct faults {
     uint64_t hold_after_ms; /* NEVER: until `release` */
 };
 
-#define COUNTERS                                                                         \
-    X(connections)                                                                       \
-    X(refused)                                                                           \
-    X(calls)                                                                             \
-    X(replies)                                                                           \
-    X(forwarded)                                                                         \
-    X(dropped)                                                                           \
-    X(duplicated)                                                                        \
-    X(corrupted)                                                                         \
-    X(answered)                                                                          \
-    X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded) X(handshakes) \
-        X(rekeyed) X(tampered) X(broken) X(denied) X(clear)
+#define COUNTERS                                                                          \
+    X(connections)                                                                        \
+    X(refused)                                                                            \
+    X(calls)                                                                              \
+    X(replies)                                                                            \
+    X(forwarded)                                                                          \
+    X(dropped)                                                                            \
+    X(duplicated)                                                                         \
+    X(corrupted)                                                                          \
+    X(answered)                                                                           \
+    X(resets)                                                                             \
+    X(same_port) X(other_port) X(held) X(delivered) X(discarded) X(handshakes) X(rekeyed) \
+        X(tampered) X(broken) X(denied) X(clear) X(plain) X(krb5) X(krb5i) X(krb5p)
 
 struct counters {
 #define X(name) uint64_t name;

@@ -76,11 +76,24 @@ static void tamper(struct connection *c, enum direction direction, struct messag
     change_bit(m->data + 8, m->length - 8);
 }
 
+/* Counts how calls of NFS are protected (RFC 2203, section 5): all but NULL, and those that end a
+ * context, which are NULL. */
+static void count_protection(struct counters *counters, const struct message *m)
+{
+    uint64_t *services[] = {&counters->krb5, &counters->krb5i, &counters->krb5p};
+    if (m->length < 52 || wire_load32(m->data + 16) != NFS_PROGRAM ||
+        wire_load32(m->data + 24) == NFS_NULL)
+        return;
+    uint32_t service = wire_load32(m->data + 28) == RPCSEC_GSS ? wire_load32(m->data + 48) : 0;
+    ++*(service >= 1 && service <= 3 ? services[service - 1] : &counters->plain);
+}
+
 static void call_came(struct connection *c, struct message *m)
 {
     struct faults *faults = &c->path->faults;
     c->path->counters.calls++;
     c->calls++;
+    count_protection(&c->path->counters, m);
     struct call call;
     bool nfs = call_parse(m->data + 4, m->length - 4, &call) && call.program == NFS_PROGRAM &&
                call.procedure < NFS_PROCEDURES;

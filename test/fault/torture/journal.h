@@ -153,10 +153,10 @@ enum effect {
     OF_CLEAR = 2048,    /* a proxy cannot do it under Kerberos, which signs what replies say */
     OF_TLS = 4096,
     OF_KERBEROS = 8192,
+    OF_SEALED = 16384, /* only where what is changed on the way is noticed: TLS, krb5i, krb5p */
     /* Not both at once, but in the kind kill-both: a sync may tell a loss then. */
     KILLS = 32768,
     KILLS_AGENT = 65536,
-    OF_SEALED = 16384, /* only where what is changed on the way is noticed: TLS, krb5i, krb5p */
 };
 
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
