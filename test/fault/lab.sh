@@ -390,7 +390,7 @@ torture_finds() {
 lab_finds_unprotected() {
     lab_protection=krb5
     lab_start ganesha 1 7
-    torture_finds "under krb5, which protects no data, what is changed on the way is found" "STALE|TORN" --seed 7 --rounds 100 \
+    torture_finds "under krb5, which protects no data, what is changed on the way is found" "LOST|STALE|TORN|too new|found" --seed 7 --rounds 100 \
         --soft --faults tamper
     lab_protection=tls
     lab_start power 1 7
