@@ -148,7 +148,7 @@ $(BUILD)/test/bench/gssloop: BENCH_LIBS := -lgssapi_krb5
 $(BUILD)/test/fault/%: $$(call parts,test/fault/$$*)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring $(FAULT_LIBS)
-$(BUILD)/test/fault/tlsproxy: FAULT_LIBS := -lssl -lcrypto
+$(addprefix $(BUILD)/test/fault/,proxy tlsproxy): FAULT_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)
