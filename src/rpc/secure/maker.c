@@ -523,6 +523,7 @@ struct rpc_secure *rpc_secure_of(struct rpc_transport *transport)
     makers.first = secure;
     pthread_mutex_unlock(&makers.lock);
     transport->secure = secure;
+    transport->special = true;
     start();
     return secure;
 }
