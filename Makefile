@@ -144,6 +144,7 @@ $(BUILD)/test/bench/%: $$(call parts,test/bench/$$*)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -lm $(BENCH_LIBS)
 $(BUILD)/test/bench/gssloop: BENCH_LIBS := -lgssapi_krb5
+$(BUILD)/test/bench/tlsloop: BENCH_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/fault/%: $$(call parts,test/fault/$$*)
 	@mkdir -p $(@D)

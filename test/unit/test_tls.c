@@ -266,11 +266,12 @@ TLS_TEST(a_server_that_protected_is_never_used_in_clear_again)
     tls_start(&settings, &options);
     assert_int_equal(tls_call(), 0);
     assert_non_null(tls_client->channels[0]->tls);
+    unsigned calls = tls_backend->calls; /* a call that took long was made again */
     tls_proxy->answer = TLS_PROXY_DENIES;
     tls_proxy_cut(tls_proxy);
     assert_int_equal(tls_call(), -ENOPROTOOPT);
     assert_int_equal(net_tls_fault(tls), NET_TLS_CLEAR_AGAIN);
-    assert_int_equal(tls_backend->calls, 1);
+    assert_int_equal(tls_backend->calls, calls);
     tls_proxy->answer = TLS_PROXY_OFFERS;
     while (tls_call() != 0)
         ;
