@@ -142,12 +142,14 @@ $(addprefix $(BUILD)/test/integration/,behind intruder_files): PROGRAM_LIBS := -
 parts = $(call obj,$(1:%=%.c) $(wildcard $(1:%=%/*.c) $(dir $(1))shared/*.c)) $(BUILD)/test/servers.a
 $(BUILD)/test/bench/%: $$(call parts,test/bench/$$*)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -lm
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -lm $(BENCH_LIBS)
+$(BUILD)/test/bench/gssloop: BENCH_LIBS := -lgssapi_krb5
+$(BUILD)/test/bench/tlsloop: BENCH_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/fault/%: $$(call parts,test/fault/$$*)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -pthread -luring $(FAULT_LIBS)
-$(BUILD)/test/fault/tlsproxy: FAULT_LIBS := -lssl -lcrypto
+$(addprefix $(BUILD)/test/fault/,proxy tlsproxy): FAULT_LIBS := -lssl -lcrypto
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 11u
-#define DIRECTNFS_STATS_ENDED  "stats.ended.11" /* the 11 is the layout */
+#define DIRECTNFS_STATS_LAYOUT 12u
+#define DIRECTNFS_STATS_ENDED  "stats.ended.12" /* the 12 is the layout */
 
 enum {
     DIRECTNFS_HISTOGRAM_BUCKETS = 32,
@@ -66,6 +66,18 @@ enum directnfs_channel_state {
     DIRECTNFS_CHANNEL_OFFLINE,
     DIRECTNFS_CHANNEL_SILENT, /* a path whose calls wait longer than usual, and nothing comes */
     DIRECTNFS_CHANNEL_STATES
+};
+
+/* How the calls of a connection are protected. One that serves several mounts may have several of
+ * the first four. */
+enum {
+    DIRECTNFS_SECURITY_SYS = 1, /* not at all: AUTH_SYS */
+    DIRECTNFS_SECURITY_KRB5 = 2,
+    DIRECTNFS_SECURITY_KRB5I = 4,
+    DIRECTNFS_SECURITY_KRB5P = 8,
+    DIRECTNFS_SECURITY_TLS = 16,
+    DIRECTNFS_SECURITY_MTLS = 32, /* TLS, and this host gave a certificate */
+    DIRECTNFS_SECURITY_ALL = 63
 };
 
 enum directnfs_file_state { DIRECTNFS_FILE_DIRECT, DIRECTNFS_FILE_KERNEL };
@@ -188,8 +200,8 @@ struct directnfs_path_stats {
     uint64_t reissued;  /* calls moved from it to another path */
     uint64_t oldest_ns; /* CLOCK_MONOTONIC: when its oldest call was sent, if that has waited for a
                            second or longer; else 0 */
-    uint64_t peer_ends_ns; /* CLOCK_REALTIME: when the server's certificate ends (TLS); 0: none */
-    uint64_t own_ends_ns;  /* and the one of this host */
+    uint64_t peer_ends_ns;   /* CLOCK_REALTIME: when the server's certificate ends (TLS); 0: none */
+    uint64_t own_ends_ns;    /* and the one of this host */
     uint64_t ticket_ends_ns; /* CLOCK_REALTIME: when the ticket ends that a context was last made
                                 with (Kerberos); 0: none was */
     struct directnfs_latency latency;
@@ -201,12 +213,14 @@ struct directnfs_path_stats {
 
 struct directnfs_channel_stats {
     uint32_t slot;
-    uint32_t server; /* index in `servers` */
-    uint32_t id;     /* CH_ID: counts up in a process, never used twice */
-    uint32_t state;  /* enum directnfs_channel_state */
-    uint64_t sends;  /* calls sent */
-    uint64_t recvs;  /* replies received */
-    uint64_t pings;  /* NULL calls that ask whether the path lives */
+    uint32_t server;   /* index in `servers` */
+    uint32_t id;       /* CH_ID: counts up in a process, never used twice */
+    uint32_t state;    /* enum directnfs_channel_state */
+    uint32_t security; /* DIRECTNFS_SECURITY_... of its last connection; 0: not known yet */
+    uint32_t spare;
+    uint64_t sends; /* calls sent */
+    uint64_t recvs; /* replies received */
+    uint64_t pings; /* NULL calls that ask whether the path lives */
     uint64_t reconnects;
     uint64_t outstanding; /* calls in flight now */
     uint64_t sent_bytes, received_bytes;

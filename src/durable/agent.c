@@ -12,6 +12,7 @@
 #include "mount/vouch.h"
 #include "durable/behind.h"
 #include "ledger/agent.h"
+#include "rpc/secure/identity.h"
 #include "run/command.h"
 #include "run/directory.h"
 #include "run/identity.h"
@@ -59,8 +60,8 @@ static bool is_served(const struct mount *mount, uint32_t number)
 
 uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, bool *wake)
 {
-    if (__builtin_expect(auth->identity != NULL, false)) /* it may have no ticket of the user */
-        return 0;
+    if (__builtin_expect(auth->identity != NULL, false) && !auth->identity->keytab)
+        return 0; /* the agent has no ticket of the user */
     uint32_t number = ledger_agent_number(), user = mount_auth_user(auth);
     if (user && is_served(mount, number) && ledger_agent_vouches(number, user))
         return user;
@@ -78,7 +79,8 @@ uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, b
 void durable_agent_meet(struct mount *mount)
 {
     uint32_t number = ledger_agent_number();
-    if (number && mount->security < CONF_SECURITY_KRB5 && !ledger_agent_knows(number))
+    bool has_ticket = mount->security < CONF_SECURITY_KRB5 || mount->server->conf->krb5_keytab;
+    if (number && has_ticket && !ledger_agent_knows(number))
         (void)ledger_agent_ask(atomic_load(&mount->registry_key), mount->device);
 }
 
@@ -118,15 +120,16 @@ static bool ask(uint32_t number)
 
 /* ---- starting ---- */
 
-/* Our variables in the program's environment, as they were at its start. Later the environment is
- * the program's, which may empty it, or move it while it is read. */
+/* Our variables in the program's environment, and that of Kerberos which is not about a user, as
+ * they were at its start. Later the environment is the program's, which may empty it, or move it
+ * while it is read. */
 static char *settings[ENVIRONMENT_MAX];
 static unsigned setting_count;
 
 void durable_agent_prepare(void)
 {
     for (char **at = environ; at && *at && setting_count < ENVIRONMENT_MAX; at++) {
-        if (strncmp(*at, "DIRECTNFS_", 10) != 0)
+        if (strncmp(*at, "DIRECTNFS_", 10) != 0 && strncmp(*at, "KRB5_CONFIG=", 12) != 0)
             continue;
         char *copy = sys_alloc(strlen(*at) + 1);
         if (copy)

@@ -16,6 +16,7 @@
 #include "mount/registry.h"
 #include "mount/root.h"
 #include "net/pool.h"
+#include "net/protect.h"
 #include "reach/root.h"
 #include "reach/server.h"
 #include "run/log_limit.h"
@@ -105,7 +106,7 @@ static int ask_root(struct mount *mount, const struct rpc_auth *auth, bool known
     mount->why = reach_why_as(REACH_NFS, result, &mount_tunables, auth);
     if (mount_may_say(mount, "service", result))
         log_warning("server %s: %s: no answer from the NFS service: %s", mount->server->conf->name,
-                    mount->conf->directory, mount_error_text(mount->server, result));
+                    mount->conf->directory, mount_refusal_text(mount, result));
     return result;
 }
 
@@ -219,6 +220,7 @@ static int contact(struct mount *mount)
     if (!known)
         mount_fact_root_is(mount, &fact);
     enter_statistics(mount);
+    net_server_show_security(mount->server->net, mount_protection_bit(mount));
     if (ready)
         ready(mount, auth);
     log_notice(
@@ -237,7 +239,7 @@ static void say_failure(const struct mount *mount, int result)
     if (mount_is_closed(mount))
         log_error("mount %s: server %s: %s: %s; no file of it can be opened now (EIO), as the "
                   "kernel's mount protects less than the nfstab asks for (%s)",
-                  where, server, reach_reason(mount->why), mount_error_text(mount->server, result),
+                  where, server, reach_reason(mount->why), mount_refusal_text(mount, result),
                   mount_protection_text(mount));
     else if (mount->server->conf->fence)
         log_error("mount %s: server %s: %s; with fence %s no file of it can be opened now (EIO)",
@@ -253,12 +255,12 @@ static void say_failure(const struct mount *mount, int result)
     else if (mount->why == REACH_NO_ANSWER)
         log_warning("mount %s: server %s: %s; the kernel serves files opened now; asking the "
                     "server again in %d s",
-                    where, server, mount_error_text(mount->server, result), RETRY_S);
+                    where, server, mount_refusal_text(mount, result), RETRY_S);
     else
         log_warning("mount %s: server %s: %s: %s; the kernel serves files opened now; trying again "
                     "in %d s",
-                    where, server, reach_reason(mount->why),
-                    mount_error_text(mount->server, result), RETRY_S);
+                    where, server, reach_reason(mount->why), mount_refusal_text(mount, result),
+                    RETRY_S);
 }
 
 int mount_contact(struct mount *mount, const char **reason)

@@ -50,9 +50,11 @@ static int renew_once(const struct mount_server *server)
         if (mount->server != server)
             continue;
         const struct rpc_auth *auth = mount_auth_now(mount);
-        struct nfs_client client = mount_client(mount, auth);
-        if (atomic_load(&mount->state) != MOUNT_READY)
-            client.server = NULL;
+        /* Another thread may be making the server's connections, until the mount is ready. */
+        struct nfs_client client = {
+            .version = server->version, .session = server->session, .auth = auth};
+        if (atomic_load(&mount->state) == MOUNT_READY)
+            client = mount_client(mount, auth);
         /* A call that is given up after it was sent would cost the session a slot. */
         client.timeout_ms = auth && auth->identity ? NFS_IN_TURN : 0;
         int due_ms = next_ms;

@@ -15,6 +15,7 @@
 #include "mount/sender.h"
 #include "mount/teller.h"
 #include "nfs/nfs.h"
+#include "reach/flavors.h"
 #include "reach/kernel.h"
 #include "reach/reason.h"
 
@@ -93,6 +94,8 @@ struct mount {
     pthread_mutex_t contact; /* held at first contact, and to renew stale handles: seconds */
     uint64_t retry_ns;       /* no attempt before this, if FAILED or stale; under `contact` */
     enum reach_why why;      /* why it is FAILED; under `contact` */
+    char takes[16 + REACH_FLAVORS_BYTES]; /* the server refused our security: "it takes krb5i", or
+                                             empty; likewise */
     unsigned stats_id;
     struct directnfs_mount_stats *_Atomic counted; /* NULL: not contacted yet, or not shown */
     uint32_t read_max, write_max;

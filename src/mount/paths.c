@@ -90,6 +90,15 @@ static void keep_if(bool keep, const struct nfs_client *client, struct mount_roo
         rpc_server_destroy(client->server);
 }
 
+/* After a call was refused for its security: asks which it takes, for the log. */
+static void learn_flavors(struct mount *mount, const struct nfs_client *client)
+{
+    char text[REACH_FLAVORS_BYTES];
+    mount->takes[0] = '\0';
+    if (reach_flavors_ask(client, mount->conf->directory, text)[0])
+        snprintf(mount->takes, sizeof(mount->takes), "it takes %s", text);
+}
+
 /* Does one path of the server lead to the directory with this root handle? On success *address has
  * the NFS port. -ESTALE: the server does not know the handle, or as another directory. */
 static int ask_over(struct mount *mount, struct net_address *address, int timeout_ms,
@@ -106,6 +115,8 @@ static int ask_over(struct mount *mount, struct net_address *address, int timeou
     if (result != 0)
         return result;
     result = look_for_root(&client, mount, root);
+    if (result == -EKEYREJECTED)
+        learn_flavors(mount, &client);
     keep_if(result == 0, &client, root);
     return result;
 }
@@ -127,6 +138,8 @@ static int walk_over(struct mount *mount, struct net_address *address, int timeo
         return result;
     result = server->version->root(&client, mount->conf->directory, &root->fh);
     *service = reach_nfs_from(client.server);
+    if (result == -EKEYREJECTED)
+        learn_flavors(mount, &client);
     if (result == -ENOENT && *service == REACH_NFS_HIGH_PORT &&
         mount_may_say(mount, "port", result))
         log_warning("server %s: the call that looked for %s came from port %u, above 1023",
@@ -332,9 +345,8 @@ static void say_failures(const struct mount *mount, const struct attempt *attemp
             log_warning("server %s: mounting %s over path %s failed: %s%s%s%s%s%s", conf->name,
                         mount->conf->directory, conf->paths[i].peer,
                         why == REACH_NO_ANSWER ? "" : reach_reason(why),
-                        why == REACH_NO_ANSWER ? "" : ": ",
-                        mount_error_text(mount->server, failure), *remedy ? " (" : "", remedy,
-                        *remedy ? ")" : "");
+                        why == REACH_NO_ANSWER ? "" : ": ", mount_refusal_text(mount, failure),
+                        *remedy ? " (" : "", remedy, *remedy ? ")" : "");
     }
 }
 

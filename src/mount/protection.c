@@ -117,6 +117,12 @@ const char *mount_error_text(const struct mount_server *server, int error)
     return net_tls_errno(fault) == error ? net_tls_text(fault) : net_tls_error_text(error);
 }
 
+const char *mount_refusal_text(const struct mount *mount, int error)
+{
+    return error == -EKEYREJECTED && mount->takes[0] ? mount->takes
+                                                     : mount_error_text(mount->server, error);
+}
+
 const char *mount_error_remedy(const struct mount_server *server, int error, enum reach_why why)
 {
     enum net_tls_fault fault = server->net_tls ? net_tls_fault(server->net_tls) : NET_TLS_GOOD;

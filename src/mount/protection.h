@@ -9,6 +9,7 @@
 #ifndef MOUNT_PROTECTION_H
 #define MOUNT_PROTECTION_H
 
+#include "directnfs/stats.h"
 #include "mount/mount.h"
 
 /* Sets what the mount has of it, once its place and its server are known. `unknown`: the nfstab has
@@ -19,6 +20,12 @@ void mount_protection_learn(struct mount *mount, bool unknown);
 static inline const char *mount_protection_text(const struct mount *mount)
 {
     return reach_protection_text(mount->security, mount->server->tls == CONF_TLS_REQUIRE);
+}
+
+/* The same without TLS, as a bit of directnfs/stats.h. Not for a mount that is not known. */
+static inline uint32_t mount_protection_bit(const struct mount *mount)
+{
+    return (uint32_t)DIRECTNFS_SECURITY_SYS << (mount->security - CONF_SECURITY_SYS);
 }
 
 /* Are all exports of the server under Kerberos (`all`), or may some be? Also by what the kernel's
@@ -33,6 +40,8 @@ void mount_protection_fork_child(void);
 
 /* The text of an -errno of a call to the server, and what to do: by TLS's fault, if it is one. */
 const char *mount_error_text(const struct mount_server *server, int error);
+/* The same for the first contact of a mount: which security the server takes, if that is it. */
+const char *mount_refusal_text(const struct mount *mount, int error);
 const char *mount_error_remedy(const struct mount_server *server, int error, enum reach_why why);
 
 /* Can this process protect the calls as they must be? Else `why` of the mount is set. 0 or -errno.

@@ -166,10 +166,12 @@ static void show_counters(struct net_channel *channel)
     const struct net_server *server = channel->server;
     const struct net_address *address = &channel->path->address;
     if (!channel->stats)
-        channel->stats =
+        __atomic_store_n(
+            &channel->stats,
             server->options.hidden
                 ? &hidden_stats
-                : stats_channel(server->options.id, address->peer_text, address->local_text);
+                : stats_channel(server->options.id, address->peer_text, address->local_text),
+            __ATOMIC_SEQ_CST); /* see net_server_show_security() */
 }
 
 /* The channel has this connection from now on. False: its path has moved to another address. */

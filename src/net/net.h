@@ -176,6 +176,7 @@ struct net_server {
     _Atomic bool privileged;     /* the last connection came from a port below 1024 */
     _Atomic unsigned reconnects; /* connections that replaced others */
     _Atomic bool abroad;         /* a thread was abroad, or none has looked since a fork */
+    _Atomic uint32_t security;   /* DIRECTNFS_SECURITY_... of its mounts, without TLS */
     _Atomic bool elsewhere;      /* options.elsewhere() was true for the only path, which is down */
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];

@@ -40,6 +40,32 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
+/* Several threads change these bits: of those of mounts none gets lost. */
+static void show_security(const struct net_channel *channel, struct directnfs_channel_stats *stats,
+                          const struct net_tls_facts *facts)
+{
+    enum { BY_TLS = DIRECTNFS_SECURITY_TLS | DIRECTNFS_SECURITY_MTLS };
+    uint32_t bits = facts ? DIRECTNFS_SECURITY_TLS : 0;
+    if (facts && facts->given)
+        bits |= DIRECTNFS_SECURITY_MTLS;
+    __atomic_fetch_and(&stats->security, ~(uint32_t)(BY_TLS & ~bits), __ATOMIC_SEQ_CST);
+    __atomic_fetch_or(&stats->security, bits | atomic_load(&channel->server->security),
+                      __ATOMIC_SEQ_CST);
+}
+
+void net_server_show_security(struct net_server *server, uint32_t security)
+{
+    if ((atomic_fetch_or(&server->security, security) & security) == security)
+        return;
+    unsigned count = atomic_load(&server->channel_count);
+    for (unsigned i = 0; i < count; i++) {
+        struct directnfs_channel_stats *stats =
+            __atomic_load_n(&server->channels[i]->stats, __ATOMIC_SEQ_CST);
+        if (stats && !server->options.hidden)
+            __atomic_fetch_or(&stats->security, security, __ATOMIC_SEQ_CST);
+    }
+}
+
 void net_channel_show(struct net_channel *channel)
 {
     struct directnfs_channel_stats *stats = channel->stats;
@@ -47,6 +73,8 @@ void net_channel_show(struct net_channel *channel)
     const struct net_tls_facts *facts = channel->tls ? net_tls_facts(channel->tls) : NULL;
     uint64_t peer_ends = facts ? (uint64_t)facts->peer_ends * SECOND_NS : 0;
     uint64_t own_ends = facts ? (uint64_t)facts->own_ends * SECOND_NS : 0;
+    if (!channel->server->options.hidden)
+        show_security(channel, stats, facts);
     if (channel->server->options.hidden || !channel->server->options.tls)
         return;
     snprintf(stats->tls, sizeof(stats->tls), "%s%s%s", facts ? facts->protocol : "",

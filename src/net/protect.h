@@ -15,6 +15,10 @@ int net_channel_protect(struct net_channel *channel, int fd, const struct net_ad
 /* Shows in the statistics of the channel and its path how the connection is protected. */
 void net_channel_show(struct net_channel *channel);
 
+/* The server has a mount whose calls are protected so (DIRECTNFS_SECURITY_..., without TLS): shows
+ * it in the statistics of its connections. */
+void net_server_show_security(struct net_server *server, uint32_t security);
+
 /* Closes the channel's descriptor, and ends its session. `forked`: this is a child, and the session
  * its parent's. */
 void net_channel_close(struct net_channel *channel, bool forked);

@@ -130,6 +130,10 @@ struct nfs_version {
     /* v4/session.h says what these do. NULL: the version has no sessions, and MOUNT tells the
      * root. */
     int (*root)(const struct nfs_client *client, const char *directory, struct nfs_fh *fh);
+    /* Which flavors of security the server takes at the directory, as MOUNT numbers them; *count:
+     * how many, at most NFS_FLAVORS_MAX. 0 or -errno. NULL: MOUNT tells. */
+    int (*flavors)(const struct nfs_client *client, const char *directory, uint32_t *flavors,
+                   uint32_t *count);
     struct nfs_session *(*session_new)(void (*made)(void *of), void *of);
     void (*session_end)(const struct nfs_client *client);
     void (*session_after_fork)(struct nfs_session *session);

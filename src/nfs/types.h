@@ -12,9 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define NFS_PROGRAM  100003u
-#define NFS_FH_MAX   128u /* NFS4_FHSIZE; version 3 has up to 64 */
-#define NFS_NAME_MAX 255u /* longest file name that we send, as the kernel's NAME_MAX */
+#define NFS_PROGRAM     100003u
+#define NFS_FH_MAX      128u /* NFS4_FHSIZE; version 3 has up to 64 */
+#define NFS_NAME_MAX    255u /* longest file name that we send, as the kernel's NAME_MAX */
+#define NFS_FLAVORS_MAX 16u  /* of security, that a server tells; more are dropped */
 
 /* The procedures, by the numbers of NFSv3: calls of all versions are counted by these. */
 enum nfs_procedure {

@@ -328,12 +328,18 @@ void preload_commit(void)
     preload_stay_end(stay);
 }
 
-__attribute__((destructor)) void preload_finish(void)
+void preload_finish(void)
 {
-    if (!preload_active())
-        return;
-    preload_stay_call(fd_finish);
-    sys_foreign_end(SYS_FOREIGN_KERBEROS);
+    if (preload_active())
+        preload_stay_call(fd_finish);
+}
+
+/* The finalizers of libraries that were loaded later come after this. */
+__attribute__((destructor)) static void finish_and_end(void)
+{
+    preload_finish();
+    if (preload_active())
+        sys_foreign_end();
 }
 
 static void set_log_level(const char *name)

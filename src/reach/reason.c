@@ -57,8 +57,9 @@ static const struct {
     [REACH_NFS_REFUSED] = {"NFS refused", "the server's export list must name this host"},
     [REACH_NFS_REFUSED_HIGH_PORT] = {"NFS refused, from a port above 1023",
                                      "export with `insecure`, or give CAP_NET_BIND_SERVICE"},
-    [REACH_OTHER_SECURITY] = {"the server wants other security than AUTH_SYS",
-                              "export with sec=sys"},
+    [REACH_OTHER_SECURITY] = {"the server wants other security than the mount has",
+                              "set `security` in the nfstab to one that the export takes, or "
+                              "export with that of the mount (sec=)"},
     [REACH_TLS_FILES] = {"TLS: a file of ours cannot be used",
                          "correct tls_ca, tls_crl, tls_cert or tls_key: the program's user must be "
                          "able to read the file"},

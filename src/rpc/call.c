@@ -189,7 +189,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     }
     transport->receiving = true;
     pthread_mutex_unlock(&transport->lock);
-    struct net_tls_session *tls = transport->channel->tls;
+    struct net_tls_session *tls = transport->channel->tls; /* constant while a thread leads */
     ssize_t got = __builtin_expect(tls != NULL, false)
                       ? rpc_tls_receive(tls, vectors, count, full, timeout_ms)
                       : receive_from(fd, vectors, count, full, timeout_ms);
@@ -224,9 +224,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     transport->received_ns = now;
     net_channel_heard(transport->channel, now);
     stats_add_locked(&transport->channel->stats->received_bytes, (uint64_t)got);
-    struct rpc_receiver_owner owner = {rpc_call_sent, rpc_call_answered, transport,
-                                       rpc_secure_answered, rpc_secure_verified};
-    int result = rpc_receiver_received(receiver, (size_t)got, &owner);
+    int result = rpc_receiver_received(receiver, (size_t)got, &transport->owner);
     stats_tally_end(&transport->tally);
     if (result == -EFAULT) {
         fail_target(transport, receiver->target);

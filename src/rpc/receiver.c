@@ -345,11 +345,11 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
             bool in_place = aimed && 4 + before == have && aim->landed <= payload;
             if (aimed_left(receiver) && !in_place)
                 return take_back(receiver);
-            int good = 0;
-            if (__builtin_expect(call->identity != NULL, false))
-                good = owner->verified(owner->context, call, message, available);
-            if (__builtin_expect(good != 0, false))
-                return good;
+            if (__builtin_expect(call->identity != NULL, false)) {
+                int good = owner->verified(owner->context, call, message, available);
+                if (good != 0)
+                    return good;
+            }
             receiver->guess = 4 + before;
             call->error = 0;
             memcpy(call->results, message + results, head);

@@ -18,9 +18,11 @@ static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t ski
     static const uint8_t zeros[4];
     struct iovec *vectors = batch->vectors + batch->vector_count;
     struct iovec *parts = skip > 0 ? batch->parts : vectors;
+    size_t length;
     int count = 0;
     if (__builtin_expect(call->dress != NULL, false)) {
         count = rpc_secure_vectors(call, parts);
+        length = rpc_secure_length(call) - skip;
     } else {
         parts[count++] = (struct iovec){call->head, call->head_length};
         for (int i = 0; i < call->payload_count; i++)
@@ -29,8 +31,8 @@ static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t ski
         const uint8_t *tail = call->tail_length > 0 ? call->tail - padding : zeros;
         if (behind > 0)
             parts[count++] = (struct iovec){(void *)tail, behind};
+        length = call->head_length + call->payload_length + behind - skip;
     }
-    size_t length = call_length(call) - skip;
     if (skip > 0) /* the rest of a call that was sent in part */
         count = rpc_vectors_slice(parts, count, skip, length, vectors);
     batch->vector_count += count;
@@ -50,7 +52,7 @@ static uint64_t *resent_on_mount(const struct rpc_call *call)
 }
 
 /* Makes the bytes of a call with an identity. 0, or why it is not sent now, or not at all. */
-static int dress(struct rpc_transport *transport, struct rpc_call *call)
+static __attribute__((noinline)) int dress(struct rpc_transport *transport, struct rpc_call *call)
 {
     int result = call->identity == &rpc_identity_making ? 0 : rpc_secure_dress(transport, call);
     if (result == 0)
@@ -69,28 +71,27 @@ static int dress(struct rpc_transport *transport, struct rpc_call *call)
     return result;
 }
 
-/* 0, or why calls of Kerberos cannot be sent now: -ENOMEM or -ETIMEDOUT. */
-static int batch_fill(struct rpc_transport *transport, struct rpc_batch *batch, unsigned count_max)
+/* At least one call may be sent. The batch is empty if it was one of Kerberos, and cannot. */
+static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch, unsigned count_max)
 {
     struct directnfs_channel_stats *stats = transport->channel->stats;
     batch->count = 0;
     batch->total = 0;
     batch->vector_count = 0;
     uint64_t now = sys_now_ns();
-    int error = 0;
-    while (rpc_may_send(transport) && batch->count < count_max &&
-           batch->vector_count + transport->unsent->payload_count + 3 <= RPC_BATCH_VECTORS) {
+    do {
         struct rpc_call *call = rpc_unsent_take(transport);
         if (!call->sent) { /* it is true for the rest of a call that was sent in part */
             call->sent = true;
             rpc_in_flight_add(transport, call);
             stats_add_locked(&stats->outstanding, 1);
-            if (__builtin_expect(call->identity != NULL, false) &&
-                (error = dress(transport, call)) != 0) {
-                if (error == -ENOMEM || error == -ETIMEDOUT)
+            if (__builtin_expect(call->identity != NULL, false)) {
+                int error = dress(transport, call);
+                batch->error = error == -ENOMEM || error == -ETIMEDOUT ? error : 0;
+                if (batch->error != 0)
                     break;
-                error = 0; /* the others may go */
-                continue;
+                if (error != 0) /* the others may go */
+                    continue;
             }
             stats_add_locked(&stats->sends, 1);
             if (call->sent_ns == 0) {
@@ -106,8 +107,8 @@ static int batch_fill(struct rpc_transport *transport, struct rpc_batch *batch, 
         call->last_sent_ns = now;
         batch_add(batch, call, transport->unsent_offset);
         transport->unsent_offset = 0;
-    }
-    return error;
+    } while (batch->count < count_max && rpc_may_send(transport) &&
+             batch->vector_count + transport->unsent->payload_count + 3 <= RPC_BATCH_VECTORS);
 }
 
 /* Puts back what was not sent. False: a call that was sent in part is gone. Only a server that
@@ -187,24 +188,32 @@ static void send_owed(struct rpc_transport *transport, bool lead)
     }
 }
 
+/* The batch is empty. True: calls of Kerberos cannot be sent now. */
+static __attribute__((noinline)) bool is_stuck(struct rpc_transport *transport)
+{
+    if (transport->batch.error == -ENOMEM)
+        wait_for_memory(transport);
+    return transport->batch.error != 0;
+}
+
 void rpc_send_unsent(struct rpc_transport *transport, bool lead)
 {
     unsigned count_max = RPC_BATCH;
     if (transport->sending)
         return;
     struct rpc_batch *batch = &transport->batch;
-    struct net_tls_session *tls = transport->channel->tls; /* constant while a thread sends */
     transport->kept = 0;
     transport->kept_bytes = 0;
     transport->sending = true;
     while (transport->connected && rpc_may_send(transport)) {
-        int error = batch_fill(transport, batch, count_max);
-        if (__builtin_expect(batch->count == 0, false)) {
-            if (error == -ENOMEM)
-                wait_for_memory(transport);
-            if (error != 0)
+        struct net_tls_session *tls = NULL;
+        batch_fill(transport, batch, count_max);
+        if (__builtin_expect(transport->special, false)) {
+            if (batch->count == 0 && is_stuck(transport))
                 break;
-            continue;
+            if (batch->count == 0)
+                continue;
+            tls = transport->channel->tls; /* constant while a thread sends */
         }
         int fd = transport->channel->fd;
         pthread_mutex_unlock(&transport->lock);
@@ -229,10 +238,11 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
             wait_for_room(transport);
         }
     }
-    if (__builtin_expect(tls != NULL, false))
+    if (__builtin_expect(transport->special, false)) {
         send_owed(transport, lead);
+        if (transport->secure)
+            rpc_secure_sent(transport);
+    }
     transport->sending = false;
-    if (__builtin_expect(transport->secure != NULL, false))
-        rpc_secure_sent(transport);
     rpc_connection_leave(transport);
 }

@@ -21,12 +21,15 @@ void rpc_transport_init(struct rpc_transport *transport, struct net_channel *cha
     pthread_mutex_init(&transport->lock, NULL);
     transport->channel = channel;
     transport->secured = channel->server->options.kerberos_only;
+    transport->special = channel->server->options.tls != NULL;
     transport->unsent_end = &transport->unsent;
     transport->finished_end = &transport->finished;
     uint64_t seed = sys_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)sys_getpid() * 0x10001 +
                     (uint64_t)(uintptr_t)transport;
     transport->next_xid = transport->oldest_xid = (uint32_t)(seed >> 24) | 1;
     rpc_receiver_init(&transport->receiver);
+    transport->owner = (struct rpc_receiver_owner){rpc_call_sent, rpc_call_answered, transport,
+                                                   rpc_secure_answered, rpc_secure_verified};
 }
 
 struct rpc_transport *rpc_transport_of(struct net_channel *channel)

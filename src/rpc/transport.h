@@ -42,6 +42,7 @@ struct rpc_batch {
     size_t lengths[RPC_BATCH];
     size_t total;
     int vector_count;
+    int error; /* of the last call of Kerberos: -ENOMEM or -ETIMEDOUT; else 0 */
     struct iovec vectors[RPC_BATCH_VECTORS];
     struct iovec parts[RPC_VECTORS_MAX + 3]; /* of one call */
 };
@@ -71,6 +72,7 @@ struct rpc_transport {
     struct rpc_follower *followers;
     bool leading, sending;
     bool secured;   /* nothing but Kerberos may be used here */
+    bool special;   /* `secure` is there, or the server is to be used with TLS */
     bool receiving; /* the leader is in the kernel, which may write into a call's memory */
     bool connected;
     unsigned withdrawing;      /* how many threads take calls back: do not connect meanwhile */
@@ -99,6 +101,7 @@ struct rpc_transport {
     uint64_t pinged_ns;        /* since when */
     struct rpc_call ping;      /* procedure NULL: does the path live? */
     struct rpc_receiver receiver;
+    struct rpc_receiver_owner owner;            /* of the receiver: this transport */
     struct iovec vectors[RPC_RECEIVER_VECTORS]; /* the leader's: where it receives */
     struct rpc_batch batch;                     /* the sending thread's */
 };

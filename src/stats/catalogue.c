@@ -1,5 +1,7 @@
 #include "stats/catalogue.h"
 
+#include <stdio.h>
+
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A column, a member and its size. */
@@ -118,6 +120,7 @@ static const struct stats_field channel_fields[] = {
     FIELD("RECV_BYTES", STATS_COUNT, channel_stats, received_bytes),
     FIELD("RTT_US", STATS_GAUGE, channel_stats, rtt_us),
     FIELD("REISSUED", STATS_COUNT, channel_stats, reissued),
+    UP_TO(DIRECTNFS_SECURITY_ALL, "SECURITY", STATS_SECURITY, channel_stats, security),
     FIELD("CERT_S", STATS_UNTIL, channel_stats, peer_ends_ns),
     FIELD("OWN_CERT_S", STATS_UNTIL, channel_stats, own_ends_ns),
     FIELD("TLS", STATS_TEXT, channel_stats, tls),
@@ -295,4 +298,20 @@ const char *stats_state_name(uint32_t state)
         [DIRECTNFS_CHANNEL_SILENT] = "silent",
     };
     return state < LENGTH(names) ? names[state] : "unknown";
+}
+
+const char *stats_security_text(uint32_t bits, char text[STATS_SECURITY_BYTES])
+{
+    static const char *const names[] = {"sys", "krb5", "krb5i", "krb5p"};
+    size_t used = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < LENGTH(names); i++) {
+        if (bits & 1u << i)
+            used += (size_t)snprintf(text + used, STATS_SECURITY_BYTES - used, "%s%s",
+                                     used ? "," : "", names[i]);
+    }
+    if (bits & (DIRECTNFS_SECURITY_TLS | DIRECTNFS_SECURITY_MTLS))
+        snprintf(text + used, STATS_SECURITY_BYTES - used, "%s%s", used ? "+" : "",
+                 bits & DIRECTNFS_SECURITY_MTLS ? "mtls" : "tls");
+    return text;
 }

@@ -52,7 +52,8 @@ enum stats_kind {
     STATS_STATE, /* enum directnfs_channel_state */
     STATS_FILE_STATE,
     STATS_MOUNT_KIND,
-    STATS_LAST_BOUNDED = STATS_MOUNT_KIND,
+    STATS_SECURITY, /* not an enum, but bits: DIRECTNFS_SECURITY_... */
+    STATS_LAST_BOUNDED = STATS_SECURITY,
     /* Other words. */
     STATS_VERSION,     /* uint32_t, the version of NFS */
     STATS_TIME,        /* uint64_t, CLOCK_REALTIME in nanoseconds */
@@ -123,5 +124,9 @@ const char *stats_procedure_name(unsigned procedure);
 const char *stats_operation_name(unsigned operation);
 /* "up", "down", ... of enum directnfs_channel_state; "unknown" beyond. */
 const char *stats_state_name(uint32_t state);
+/* "krb5p", "sys+tls", "sys,krb5i+mtls" of the bits DIRECTNFS_SECURITY_...; empty: 0. Returns the
+ * text. */
+enum { STATS_SECURITY_BYTES = 40 };
+const char *stats_security_text(uint32_t bits, char text[STATS_SECURITY_BYTES]);
 
 #endif

@@ -45,7 +45,13 @@ void sys_alloc_fork_done(void)
 
 /* Pieces of 2^n bytes, and of half as much more, with their header. Freed pieces are kept by their
  * size for the next request. Larger pieces come from the kernel and go back to it. */
-enum { SMALLEST = 64, KINDS = 2 * 9, ARENA_BYTES = 64 * 1024, PAGE = 4096 };
+enum {
+    SMALLEST_ORDER = 6,
+    SMALLEST = 1 << SMALLEST_ORDER,
+    KINDS = 2 * 9,
+    ARENA_BYTES = 64 * 1024,
+    PAGE = 4096
+};
 
 struct piece {
     size_t size; /* bytes, with this header */
@@ -68,19 +74,20 @@ static size_t size_of(unsigned kind)
     return kind % 2 ? size + size / 2 : size;
 }
 
-/* KINDS: it is too large. */
+/* The smallest that has room. KINDS: it is too large. */
 static unsigned kind_of(size_t size)
 {
-    unsigned kind = 0;
-    while (kind < KINDS && size_of(kind) < size)
-        kind++;
-    return kind;
+    if (size <= SMALLEST)
+        return 0;
+    unsigned order = 63 - (unsigned)__builtin_clzll(size - 1); /* 2^order < size <= 2^(order + 1) */
+    bool half_more = size <= (size_t)3 << (order - 1);
+    unsigned kind = 2 * (order - SMALLEST_ORDER) + (half_more ? 1 : 2);
+    return kind < KINDS ? kind : KINDS;
 }
 
 static void *map(size_t size)
 {
-    void *memory =
-        sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return sys_mmap_failed(memory) ? NULL : memory;
 }
 

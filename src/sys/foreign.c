@@ -10,7 +10,7 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { FORK_WAIT_MS = 1000 };
+enum { FORK_WAIT_MS = 1000, END_WAIT_MS = 1000 };
 
 /* ---- loading ---- */
 
@@ -32,8 +32,8 @@ static _Atomic unsigned coming[SYS_FOREIGNS], inside[SYS_FOREIGNS];
 static _Atomic uint32_t forking;  /* also a futex for threads at the gate */
 static _Atomic uint64_t begun_ns; /* when the last fork began */
 static _Atomic bool lost[SYS_FOREIGNS];
-static _Atomic bool ended[SYS_FOREIGNS];
-static __thread bool ends; /* this thread ended one */
+static _Atomic bool ended;   /* see sys_foreign_end() */
+static __thread bool ending; /* by this thread */
 
 static __thread unsigned deep[SYS_FOREIGNS]; /* how often this thread is inside */
 static __thread unsigned forks; /* forks that this thread began: a handler may fork amidst one */
@@ -70,12 +70,13 @@ static void await_forks(enum sys_foreign which)
     }
 }
 
-/* The process is about to end, and this thread with it. */
-static void stay_out(enum sys_foreign which)
+/* At the end of the process: as good as for ever. */
+static bool stay_out(enum sys_foreign which)
 {
+    deep[which]--;
     atomic_fetch_sub(&coming[which], 1);
-    for (;;)
-        futex_wait(&forking, atomic_load(&forking), 1000000);
+    sys_nanosleep_ms(END_WAIT_MS);
+    return false;
 }
 
 bool sys_foreign_enter(enum sys_foreign which)
@@ -87,8 +88,8 @@ bool sys_foreign_enter(enum sys_foreign which)
     atomic_fetch_add(&coming[which], 1);
     if (__builtin_expect(atomic_load(&forking) > 0, false) && forks == 0)
         await_forks(which);
-    if (__builtin_expect(atomic_load(&ended[which]), false) && !ends)
-        stay_out(which);
+    if (__builtin_expect(atomic_load(&ended), false) && !ending)
+        return stay_out(which);
     atomic_fetch_add(&inside[which], 1);
     return true;
 }
@@ -106,31 +107,17 @@ bool sys_foreign_usable(enum sys_foreign which)
     return !atomic_load_explicit(&lost[which], memory_order_relaxed);
 }
 
-static bool has_others(enum sys_foreign which)
-{
-    return atomic_load(&coming[which]) > (deep[which] > 0 ? 1u : 0u);
-}
-
 static bool is_inside(void)
 {
     bool any = false;
     for (int which = 0; which < SYS_FOREIGNS; which++)
-        any = any || has_others((enum sys_foreign)which);
+        any = any || atomic_load(&coming[which]) > (deep[which] > 0 ? 1u : 0u);
     return any;
 }
 
-void sys_foreign_end(enum sys_foreign which)
+bool sys_foreign_is_ending(void)
 {
-    ends = true;
-    atomic_store(&ended[which], true);
-    uint64_t until_ns = deadline_ns(FORK_WAIT_MS);
-    while (has_others(which) && left_ms(until_ns) > 0)
-        sys_nanosleep_ms(1);
-}
-
-bool sys_foreign_has_ended(enum sys_foreign which)
-{
-    return atomic_load(&ended[which]);
+    return ending;
 }
 
 void sys_foreign_fork_prepare(void)
@@ -160,6 +147,15 @@ void sys_foreign_fork_begin(void)
 void sys_foreign_fork_end(void)
 {
     sys_foreign_fork_parent();
+}
+
+void sys_foreign_end(void)
+{
+    uint64_t until_ns = deadline_ns(END_WAIT_MS);
+    ending = true;
+    atomic_store(&ended, true);
+    while (is_inside() && left_ms(until_ns) > 0)
+        sys_nanosleep_ms(1);
 }
 
 /* ---- aside ---- */
@@ -283,7 +279,7 @@ void sys_foreign_fork_child(void)
 {
     for (int which = 0; which < SYS_FOREIGNS; which++) {
         unsigned own = deep[which] > 0 ? 1 : 0;
-        if (atomic_load(&inside[which]) > own || (atomic_load(&ended[which]) && !ends))
+        if (atomic_load(&inside[which]) > own || (atomic_load(&ended) && !ending))
             atomic_store(&lost[which], true);
         atomic_store(&inside[which], own);
         atomic_store(&coming[which], own);

@@ -23,7 +23,7 @@ void *sys_foreign_open(const char *soname, const char **why);
  * (sys/critical.h), and without a lock that fd_fork_prepare() takes. Not in a handler
  * (sys_critical_in_handler()); may be nested.
  * False: this process was forked while another thread was inside. Locks of the library may be held
- * for ever, so it cannot be used.
+ * for ever, so it cannot be used. Or the process ends.
  */
 bool sys_foreign_enter(enum sys_foreign which);
 void sys_foreign_leave(enum sys_foreign which);
@@ -32,19 +32,21 @@ void sys_foreign_leave(enum sys_foreign which);
 bool sys_foreign_usable(enum sys_foreign which);
 
 /*
- * At the end of the process, before destructors of the library run, which leave its locks unusable.
- * Waits until other threads have left it, for a second at most. From then on it is this thread's
- * alone: others wait at the gate for ever.
- */
-void sys_foreign_end(enum sys_foreign which);
-bool sys_foreign_has_ended(enum sys_foreign which);
-
-/*
  * Around the real fork(), before any handler of pthread_atfork(): an allocator's handler takes the
  * locks that a thread inside may wait for. Waits until nobody is inside, for a second at most.
  */
 void sys_foreign_fork_begin(void);
 void sys_foreign_fork_end(void);
+
+/*
+ * The process ends by exit(3), and finalizers of these libraries will destroy their locks (those of
+ * Kerberos do). Waits until no other thread is inside, for a second at most, and lets none of them
+ * in any more: it waits at the gate for a second, and is then refused. The caller may still go in:
+ * finalizers of other libraries may use files.
+ */
+void sys_foreign_end(void);
+/* Is the caller the only thread that may go in? */
+bool sys_foreign_is_ending(void);
 
 /* Handlers for pthread_atfork(), also without those above. They do not wait. */
 void sys_foreign_fork_prepare(void);

@@ -127,9 +127,10 @@ class MemServer(Server):
 
 GANESHA_CONFIGURATION = """NFS_CORE_PARAM { NFS_Port = %d; MNT_Port = %d; Protocols = 3; Enable_NLM = false;
     Enable_RQUOTA = false; Bind_addr = 127.0.0.1; }
-NFSV4 { Graceless = true; }
+NFSV4 { Graceless = true; %s }
 EXPORT { Export_Id = 1; Path = %s; Pseudo = /bench; Protocols = 3; Transports = TCP; Access_Type = RW;
-    Squash = No_Root_Squash; MaxRead = 1048576; MaxWrite = 1048576; FSAL { Name = VFS; } }
+    Squash = No_Root_Squash; MaxRead = 1048576; MaxWrite = 1048576; %s FSAL { Name = VFS; } }
+%s
 """
 
 
@@ -154,7 +155,8 @@ class Ganesha(Server):
     own: it registers itself with the port mapper, in the place of a server that may be in use."""
 
     name = "nfs-ganesha"
-    rpcbind = None
+    rpcbind = environment = None
+    options = export = blocks = ""  # more of its configuration
 
     @staticmethod
     def missing(own_namespaces):
@@ -174,10 +176,10 @@ class Ganesha(Server):
             self.wait("rpcbind", self.rpcbind, lambda: port_answers(111))
             self.nfs_port, self.mount_port = free_ports(2)
             with open(configuration, "w") as text:
-                text.write(GANESHA_CONFIGURATION % (self.nfs_port, self.mount_port, self.directory))
+                text.write(GANESHA_CONFIGURATION % (self.nfs_port, self.mount_port, self.options, self.directory, self.export, self.blocks))
             self.process = subprocess.Popen(
                 self.pinned("ganesha.nfsd", "-f", configuration, "-L", log, "-p",
-                            os.path.join(self.state, "pid"), "-F"), stdout=output, stderr=output)
+                            os.path.join(self.state, "pid"), "-F"), stdout=output, stderr=output, env=self.environment)
 
         def initialized():
             try:

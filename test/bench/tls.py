@@ -1,6 +1,6 @@
 """What TLS costs: turns of a program in clear and by TLS, to the same server in memory; of TLS a proxy stands before it,
-on the CPU of the server. Beside them what the cipher alone takes for as many bytes, as `openssl speed` says it, and the
-memory that a connection takes."""
+on the CPU of the server. Beside them what the cipher alone takes for as many bytes, as `openssl speed` says it; what OpenSSL
+takes for such records between two ends in memory (tlsloop); and the memory that a connection takes."""
 
 import os
 import re
@@ -13,12 +13,12 @@ import servers
 from servers import Failure
 
 SIZE = 8192
-CONNECTIONS = 16
-NAMES = {rw: "tls, random %s 8 KiB" % rw for rw in ("read", "write")}
+CONNECTIONS = 64
+CASES = {(rw, depth): "tls, random %s 8 KiB, depth %d" % (rw, depth) for rw in ("read", "write") for depth in (1, 32)}
 
 
 def chosen(options):
-    return [rw for rw, name in NAMES.items() if options.only and options.only.search(name)]
+    return [case for case, name in CASES.items() if options.only and options.only.search(name)]
 
 
 class Proxy:
@@ -47,20 +47,23 @@ class Proxy:
         self.process.stdout.close()
 
 
-def nfstab(place, proxy):
-    path = os.path.join(place.server.state, "nfstab-tls" if proxy else "nfstab-clear")
+def nfstab(place, proxy, connections=1):
+    path = os.path.join(place.server.state, "nfstab-%s-%d" % ("tls" if proxy else "clear", connections))
     server = place.server
     with open(path, "w") as text:
-        text.write("server: bench\npath: 127.0.0.1\nnfsport: %d\nmntport: %d\n%sexport: %s mount: %s\n" % (
-            proxy.port if proxy else server.nfs_port, server.mount_port,
+        text.write("server: bench\npath: 127.0.0.1\nnfsport: %d\nmntport: %d\nconnections: %d\n%sexport: %s mount: %s\n" % (
+            proxy.port if proxy else server.nfs_port, server.mount_port, connections,
             "tls: prefer\ntls_ca: %s\n" % proxy.files[0] if proxy else "", server.directory, server.directory))
     return path
 
 
-def run_loop(place, rw, proxy, threads=1):
+def run_loop(place, rw, proxy, depth=1, threads=1, connections=1):
     # Writes wait for the server: what is left behind would be sent after the turn.
-    command = place.pinned([os.path.join(place.build, "directnfs"), "run", "-t", nfstab(place, proxy), "--", *place.program(
-        "preadloop", "--seconds", place.seconds, "--warm-up", 100, "--threads", threads, "--rw", rw, "--random", place.server.file())])
+    words = ["--seconds", place.seconds, "--warm-up", 100, "--rw", rw, "--random"]
+    program = place.program("preadloop", *words, "--threads", threads) if depth == 1 else \
+        place.program("aioloop", *words, "--depth", depth, "--direct")
+    command = place.pinned([os.path.join(place.build, "directnfs"), "run", "-t", nfstab(place, proxy, connections), "--",
+                            *program, place.server.file()])
     environment = {**place.environment, "DIRECTNFS_CONF": place.configuration("tls.conf", ["write_behind_max = 0", "read_cache_max = 0"])}
     return place.served(SIZE, lambda: clients.parse_line(command, clients.run_program(command, environment)[0]))
 
@@ -73,6 +76,20 @@ def cipher_us():
     return SIZE / float(found.group(1)) / 1000 * 1e6 if found else None
 
 
+def openssl_us(place, proxy, rw):
+    """What OpenSSL takes for the records of an operation."""
+    command = place.pinned(place.program("tlsloop", *proxy.files, SIZE))
+    times = clients.parse_line(command, clients.run_program(command, place.environment)[0])
+    return times["small_write"] + times["read"] if rw == "read" else times["write"] + times["small_read"]
+
+
+def memory_kb(place, proxy):
+    """KiB that one more connection takes."""
+    few, many = (statistics.median(run_loop(place, "read", proxy, 1, CONNECTIONS, connections)["rss_kb"] for _ in range(3))
+                 for connections in (1, CONNECTIONS))
+    return round((many - few) / (CONNECTIONS - 1), 1)
+
+
 def measure(options, progress):
     programs = os.path.join(options.build, "test", "bench")
     results = []
@@ -81,20 +98,27 @@ def measure(options, progress):
         server.new_file()
         with open(server.file(), "wb") as file:
             file.truncate(16 << 20)
-        cipher = cipher_us()
+        cipher = statistics.median(cipher_us() for _ in range(3))
         with Proxy(place, options.server_cpu) as proxy:
-            for rw in chosen(options):
-                progress(NAMES[rw])
-                pairs = [(run_loop(place, rw, None), run_loop(place, rw, proxy)) for _ in range(options.rounds)]
-                clear, tls = (statistics.median(pair[i]["cpu_us_per_op"] for pair in pairs) for i in (0, 1))
-                results.append({"name": NAMES[rw], "clear_cpu_us": round(clear, 2), "tls_cpu_us": round(tls, 2),
-                                "added_us": round(tls - clear, 2), "cipher_us": round(cipher, 2) if cipher else None})
+            for rw, depth in chosen(options):
+                progress(CASES[rw, depth])
+                openssl = statistics.median(openssl_us(place, proxy, rw) for _ in range(3))
+                pairs = [[run_loop(place, rw, by, depth)["cpu_us_per_op"] for by in (None, proxy)] for _ in range(options.rounds)]
+                clear, tls = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+                added = statistics.median(pair[1] - pair[0] for pair in pairs)
+                results.append({"name": CASES[rw, depth], "clear_cpu_us": round(clear, 2), "tls_cpu_us": round(tls, 2),
+                                "added_us": round(added, 2), "openssl_us": round(openssl, 2), "cipher_us": round(cipher, 2)})
+            progress("tls, memory")
+            for result in results[:1]:
+                result["connection_kb"] = {"clear": memory_kb(place, None), "TLS": memory_kb(place, proxy)}
     return results
 
 
 def show(results):
-    print("\nTLS: CPU time of the client for 8 KiB, microseconds\n%-28s %8s %8s %8s %14s" % (
-        "", "in clear", "TLS", "added", "cipher alone"))
+    print("\nTLS: CPU time of the client for 8 KiB, microseconds; OpenSSL alone, with its records, and its cipher\n"
+          "%-34s %8s %8s %8s %8s %8s" % ("", "in clear", "TLS", "added", "OpenSSL", "cipher"))
     for result in results:
-        print("%-28s %8.2f %8.2f %8.2f %14s" % (result["name"], result["clear_cpu_us"], result["tls_cpu_us"], result["added_us"],
-                                               result["cipher_us"]))
+        print("%-34s %8.2f %8.2f %8.2f %8.2f %8.2f" % (result["name"], result["clear_cpu_us"], result["tls_cpu_us"],
+                                                       result["added_us"], result["openssl_us"], result["cipher_us"]))
+    for result in results[:1]:
+        print("a further connection, KiB: " + ", ".join("%s %s" % pair for pair in result["connection_kb"].items()))

@@ -6,14 +6,32 @@
 # Variables: lab_paths   paths of the proxy (lab_start)
 #            tunables    further lines of directnfs.conf for the next lab_start
 #            lab_ipv6    if not empty, the last path is of IPv6, where this machine has it
+#            lab_protection  how calls are protected: tls, tls-direct (a certificate of ours, too), krb5, krb5i or krb5p
+#                            (nfs-ganesha only); empty: not at all
+#            lab_keytab  if not empty, tickets come from a keytab that everybody can read, else from a cache of root's.
+#                        Without it no process becomes another user, who could make no context for files of root
 #            unsafe      test-only switches for the next lab_torture, see src/sys/test_switch.h
 
+# Where the faults are done. With TLS the proxy is its end before the server: between client and proxy bytes are lost,
+# late, split, and changed (tamper); what needs to see records is done behind it, so all kinds of faults are there. With
+# Kerberos there is no such place. Records and the numbers in their heads are seen, so calls are lost, held, doubled and
+# late; what replies say cannot be changed but for the worse (tamper). So there are no replies of the proxy's own (full,
+# read-only, jukebox), no other verifiers (verifier, damage), and no losses of power, which take a server that we make.
+# With plain krb5 nothing is changed: it does not protect what calls and replies carry. And no agent sees to what a
+# process left that was killed: it may be set aside, which a sync of others tells, as with the kind kill-both elsewhere.
+
+. "$top/test/lib/kerberos.sh"
 proxy_socket=$T/proxy power_socket=$T/power
 lab_paths=1
 lab_server=none
+lab_name=lab      # of the server
+lab_version=nfsv3 # or nfsv4.1: of nfs-ganesha under Kerberos
+lab_realm=        # not empty: there is one
 tunables=
 unsafe=
 lab_ipv6=
+lab_protection=
+lab_keytab=
 lab_server_of_hosts=no # the paths lead to hosts with networks of their own
 lab_networks=()        # the words that start a program there
 
@@ -33,8 +51,8 @@ END
 # The build whose protections can be switched off; made when it is asked for first.
 lab_switches() {
     [ ! -x "$T/switches/directnfs" ] || return 0
-    # The command has them too, which is the agent. They need not be fast.
-    check "the build with test-only switches" make -C "$top" -s TEST_SWITCHES=1 BUILD="$BUILD" CFLAGS="-O1 -g1" \
+    # The command has them too, which is the agent. They need not be fast, and without optimisation the library must work too.
+    check "the build with test-only switches" make -C "$top" -s TEST_SWITCHES=1 BUILD="$BUILD" CFLAGS="-O0 -g1" \
         all || return 1
     mkdir -p "$T/switches"
     cp "$BUILD/switches/directnfs" "$BUILD/switches/libdirectnfs.so" "$T/switches"
@@ -56,7 +74,7 @@ lab_program() {
 # lab_start power|sessions|ganesha PATHS [SEED]: a server and its paths, and the nfstab. What ran before is ended.
 # `sessions`: the one that can lose power, by NFSv4.1.
 lab_start() {
-    local path lines= addresses= export=$mnt version=
+    local path lines= addresses= export=$mnt version= name=lab words=()
     lab_stop
     lab_server=$1 lab_paths=$2
     ! is_plain || { lab_plain_start; return; }
@@ -72,8 +90,26 @@ lab_start() {
             --seed "${3:-1}"
         lab_power_pid=$!
     else
+        ganesha_exports=() ganesha_protocol=3
+        if lab_has_kerberos; then
+            lab_kerberos_start
+            name=testserver version="security_default: $lab_protection"
+            [ -z "$lab_keytab" ] || version+=" krb5_keytab: $T/root.keytab krb5_principal: root"
+            [ "$lab_version" = nfsv3 ] || export=/e1 version+=" nfs_version: $lab_version"
+            ganesha_protocol="3, 4" # without NFSv4 it knows no names of users
+            ganesha_export "$mnt" "SecType = $lab_protection;"
+        fi
         ganesha_start
     fi
+    case $lab_protection in
+    tls*)
+        lab_certificates
+        words=(--certificate "$T/pki/server" --key "$T/pki/server.key")
+        version+=$'\n'"tls: require tls_ca: $T/pki/ca"
+        [ "$lab_protection" = tls ] ||
+            { words+=(--direct --authority "$T/pki/ca") version+=" tls_direct tls_cert: $T/pki/client tls_key: $T/pki/client.key"; }
+        ;;
+    esac
     # Ports of its own: nfs-ganesha listens on all addresses.
     local nfs=$(free_port) mount=$(free_port)
     if [ "$HARNESS_SPACE" = 0 ]; then # the address would stay
@@ -87,21 +123,72 @@ lab_start() {
     done
     # shellcheck disable=SC2086
     lab_program proxy $lines --nfs "127.0.0.1:$nfs_port" --mount "127.0.0.1:$mount_port" --nfs-port "$nfs" \
-        --mount-port "$mount" --control "$proxy_socket" --seed "${3:-1}"
+        --mount-port "$mount" --control "$proxy_socket" --seed "${3:-1}" "${words[@]}"
     lab_proxy_pid=$!
-    nfstab_write "server: lab
+    lab_name=$name
+    nfstab_write "server: $name
 ${addresses}nfsport: $nfs  mntport: $mount
 $version
 export: $export  mount: $mnt"
     sed "s/nfsport: $nfs  mntport: $mount/nfsport: $(free_port)  mntport: $(free_port)/" "$nfstab" >"$T/apart"
 }
 # A server that can lose power.
+lab_has_kerberos() { [[ $lab_protection = krb5* ]]; }
 lab_has_power() { [ "$lab_server" = power ] || [ "$lab_server" = sessions ]; }
 # lab_address N: of path N
 lab_address() {
     if [ "$lab_server_of_hosts" = yes ]; then echo "192.0.2.$((4 * $1 + 1))"
     elif [ -n "$lab_ipv6" ] && [ "$1" = "$lab_paths" ]; then echo fd00:1ab::1; else echo 127.0.0.$(($1 + 1)); fi
 }
+# An authority, and certificates of the server and of this host.
+lab_certificates() {
+    local name
+    [ ! -d "$T/pki" ] || return 0
+    mkdir "$T/pki"
+    {
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$T/pki/ca.key" -out "$T/pki/ca" -days 2 \
+            -subj /CN=authority
+        for name in server client; do
+            openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$T/pki/$name.key" -out "$T/pki/$name.csr" \
+                -subj "/CN=$name"
+            openssl x509 -req -in "$T/pki/$name.csr" -CA "$T/pki/ca" -CAkey "$T/pki/ca.key" -CAcreateserial -days 2 \
+                -out "$T/pki/$name" -extfile <(echo "subjectAltName=DNS:lab")
+        done
+        chmod 755 "$T/pki"
+        chmod 644 "$T/pki"/*
+    } >>"$T/log/openssl" 2>&1
+}
+
+# A KDC, which stays, and a new ticket.
+lab_kerberos_start() {
+    local file
+    if [ -z "$lab_realm" ]; then
+        kerberos_start
+        kerberos_principal root
+        chmod 644 "$T/root.keytab"
+        # A visitor has $T as its root.
+        mkdir -p "$T$T"
+        for file in krb5.conf tickets root.keytab; do ln -s "/$file" "$T$T/$file"; done
+        lab_realm=yes
+    fi
+    lab_kerberos "ticket new"
+}
+# lab_kerberos WHAT: what the torture program asks for. What ends a fault ends others, too.
+lab_kerberos() {
+    case $1 in
+    "ticket short") kerberos_ticket root 2s ;;
+    "ticket away") mv "$T/tickets" "$T/tickets.away" ;;
+    "kdc away") # and there is no ticket for the server
+        kerberos_ticket root
+        kdc_end
+        return
+        ;;
+    *) kill -0 "$kdc_pid" || kdc_run ;;&
+    "ticket back") mv "$T/tickets.away" "$T/tickets" || kerberos_ticket root ;;
+    "ticket new") kerberos_ticket root ;;
+    esac
+} >>"$T/log/asked" 2>&1
+
 # Without a server: the kernel's files, for the torture program alone.
 lab_plain_start() {
     lab_stop
@@ -132,25 +219,29 @@ proxy_counter() { lab_proxy all counters | grep -oP "\\b$1=\\K[0-9]+" | sum; }
 # lab_torture OPTION...: runs the torture program against the server that was started; restarts ganesha and takes paths
 # out of use when it asks for it. What it says goes to $T/torture. Its exit status.
 lab_torture() {
-    local words=("$directnfs" run -t "$nfstab" --) line status answers
+    local words=("$directnfs" run -t "$nfstab" --) line status answers torture
     [ -z "$unsafe" ] || words=(env "DIRECTNFS_TEST_UNSAFE=$unsafe" "$T/switches/directnfs" run -t "$nfstab" --)
-    local options=(--dir "$mnt" --journal "$T/journal" --paths "$lab_paths")
+    local protection=${lab_protection%-direct}
+    local options=(--dir "$mnt" --journal "$T/journal" --paths "$lab_paths" --protection "${protection:-none}")
     if ! is_plain && [ "$lab_server" != none ]; then
         options+=(--run "${words[*]}" --apart "${words[*]/"$nfstab"/"$T/apart"}" --proxy "$proxy_socket")
         ! lab_has_power || options+=(--power "$power_socket")
-        [ "$lab_server" != sessions ] || options+=(--sessions)
+        [ "$lab_version" = nfsv3 ] && [ "$lab_server" != sessions ] || options+=(--sessions)
         [ "$lab_server" != ganesha ] || options+=(--restart)
         [ "$lab_paths" = 1 ] || options+=(--offline)
+        ! lab_has_kerberos || [ -n "$lab_keytab" ] || options+=(--keep-user)
     fi
     : >"$T/torture"
     [ -p "$T/asks" ] || mkfifo "$T/asks" "$T/answers"
     exec {answers}<>"$T/answers"
     "$BUILD/test/fault/torture" "${options[@]}" "$@" <"$T/answers" >"$T/asks" 2>>"$T/log/torture" &
-    process_remember $!
+    torture=$! # $! is the last server's, once there was a restart
+    process_remember $torture
     while read -r line; do
         case $line in
         restart) ganesha_restart ;;
         "path "*) lab_path ${line#path } ;;
+        "ticket "* | "kdc "*) lab_kerberos "$line" ;;
         *)
             echo "$line" >>"$T/torture"
             continue
@@ -158,7 +249,7 @@ lab_torture() {
         esac
         echo "done" >&"$answers"
     done <"$T/asks"
-    wait $!
+    wait $torture
     status=$?
     exec {answers}>&-
     cp "$T/torture" "$T/out"
@@ -166,7 +257,7 @@ lab_torture() {
 }
 
 # lab_path offline|online N: as an administrator does it
-lab_path() { "$directnfs" path "$1" lab "$(lab_address "$2")" >>"$T/log/asked" 2>&1; }
+lab_path() { "$directnfs" path "$1" "$lab_name" "$(lab_address "$2")" >>"$T/log/asked" 2>&1; }
 
 # ---- two hosts ----
 
@@ -223,6 +314,7 @@ hosts_ok() {
         aside=$(grep -oP '\d+(?= stray files)' <<<"$line")
         at_least "$name: lines on the log of what was set aside" \
             "$(cat "$T"/log/host[12] | grep -c 'are not sent to server')" "$aside"
+        [[ $lab_protection != tls* ]] || protected "$name"
     else
         not_ok "$name" "$(grep -m 1 FAILED "$T/torture" || tail -n 2 "$T/log/torture")"
         sed 's/^/# /' "$T/torture" | tail -n 20
@@ -249,6 +341,17 @@ hosts_finds() {
     unsafe=
 }
 
+# protected NAME: calls were, as lab_protection says, and no byte passed in clear
+protected() {
+    if [[ $lab_protection = tls* ]]; then
+        at_least "$1: connections in TLS" "$(proxy_counter handshakes)" 1
+        equal "$1: connections with bytes in clear" "$(proxy_counter clear)" 0
+    elif lab_has_kerberos; then
+        at_least "$1: calls by $lab_protection" "$(proxy_counter "$lab_protection")" 1
+        equal "$1: others" "$(for how in plain krb5 krb5i krb5p; do [ $how = "$lab_protection" ] || proxy_counter $how; done | sum)" 0
+    fi
+}
+
 # torture_ok NAME OPTION...: nothing is lost, stale or torn, and nothing fails
 torture_ok() {
     local name=$1
@@ -262,6 +365,7 @@ torture_ok() {
         [ "$lab_server" = none ] ||
             engine_at_least "$name: the engine wrote" nfs_write "$before" \
                 $(($(grep -oP ' \K[0-9]+(?=/)' <<<"$line" | sum) / 8))
+        protected "$name"
     else
         not_ok "$name" "$(grep -m 1 FAILED "$T/torture" || tail -n 2 "$T/log/torture")"
         sed 's/^/# /' "$T/torture"
@@ -282,6 +386,21 @@ torture_finds() {
     fi
 }
 
+# lab_finds_unprotected: what is changed on the way where nothing protects it is found, and so are calls in clear.
+lab_finds_unprotected() {
+    lab_protection=krb5
+    lab_start ganesha 1 7
+    torture_finds "under krb5, which protects no data, what is changed on the way is found" "LOST|STALE|TORN|too new|found" --seed 7 --rounds 100 \
+        --soft --faults tamper
+    lab_protection=tls
+    lab_start power 1 7
+    sed -i 's/tls: require/tls: prefer/' "$nfstab"
+    lab_proxy all deny >>"$T/log/asked"
+    echo text >"$mnt/text"
+    check "TLS is only preferred, and denied: the kernel serves" under_preload cat "$mnt/text"
+    at_least "TLS is only preferred, and denied: connections with bytes in clear are seen" "$(proxy_counter clear)" 1
+    lab_protection=
+}
 # lab_finds SWITCH SERVER PATHS KIND...: without this protection faults of each of these kinds lose data, and it is
 # seen, or a sync says that it may be; with it, in the same build, nothing is lost.
 lab_finds() {

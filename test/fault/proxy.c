@@ -5,14 +5,16 @@
  *
  *     proxy --listen ADDRESS... --nfs ADDRESS:PORT [--mount ADDRESS:PORT] --control SOCKET
  *           [--nfs-port N] [--mount-port N] [--seed S] [--script FILE]
+ *           [--certificate FILE --key FILE [--authority FILE] [--direct]]
  *     proxy --ask SOCKET PATH|all COMMAND...
  *
  * Paths are numbered from 1 in the order of --listen. They listen on --nfs-port and --mount-port,
  * which are those of the server if not given.
  * Each connection of a client has one to the server, from the path's address (127.0.0.N+1 for an
  * IPv6 path N) and the client's port,
- * as the server would see it. A new connection from a port that had one ends the old one first, as
- * the SYN would at the server.
+ * as the server would see it. With a certificate clients must use TLS, see proxy/tls.h; what others
+ * send is counted (`clear`), and goes nowhere. A new connection from a port that had one ends the
+ * old one first, as the SYN would at the server.
  *
  * Commands (CHANCE is a percentage, and how often at most):
  *
@@ -26,6 +28,9 @@
  *     answer STATUS PROCEDURE CHANCE    a failure to calls of this number, which go no further:
  *                                   28 a full disk, 30 read-only, 69 a quota, 10008 JUKEBOX
  *     blackhole [calls|replies]     nothing gets through, not even the end of a connection
+ *     tamper calls|replies CHANCE   what TLS or Kerberos protects is changed on its way
+ *     rekey CHANCE                  before a reply new keys are made (TLS)
+ *     deny                          no TLS for new connections that ask for it
  *     refuse                        no new connections
  *     limit N                       no more connections than N
  *     dropafter N                   a reset after each N calls
@@ -51,6 +56,7 @@
 
 #include "control.h"
 #include "proxy/relay.h"
+#include "proxy/tls.h"
 
 /* ---- commands ---- */
 
@@ -69,6 +75,11 @@ static void path_reset(struct path *path)
         path->counters.resets++;
         connection_reset(c);
     }
+}
+
+static void path_deny(struct path *path)
+{
+    path->faults.deny = true;
 }
 
 static void path_halfclose(struct path *path)
@@ -181,6 +192,7 @@ static bool command_chance(struct faults *faults, char **words, unsigned count)
     struct chance *chances = strcmp(words[0], "drop") == 0        ? faults->drop
                              : strcmp(words[0], "reorder") == 0   ? faults->reorder
                              : strcmp(words[0], "duplicate") == 0 ? faults->duplicate
+                             : strcmp(words[0], "tamper") == 0    ? faults->tamper
                                                                   : NULL;
     return chances && word_direction(words[1], &direction) &&
            word_chance(words + 2, count - 2, &chances[direction]);
@@ -207,6 +219,8 @@ static bool command_of_path(struct path *path, char **words, unsigned count, FIL
     }
     if (strcmp(name, "hold") == 0)
         return command_hold(faults, words, count);
+    if (strcmp(name, "rekey") == 0)
+        return word_chance(words + 1, count - 1, &faults->rekey);
     if (strcmp(name, "blackhole") == 0) {
         bool one = count > 1;
         if (one && !word_direction(words[1], &direction))
@@ -220,8 +234,10 @@ static bool command_of_path(struct path *path, char **words, unsigned count, FIL
     static const struct {
         const char *name;
         void (*act)(struct path *path);
-    } acts[] = {{"pass", path_pass},           {"refuse", path_refuse},   {"reset", path_reset},
-                {"halfclose", path_halfclose}, {"release", path_release}, {"lost", path_lost}};
+    } acts[] = {{"pass", path_pass},       {"refuse", path_refuse},
+                {"reset", path_reset},     {"halfclose", path_halfclose},
+                {"release", path_release}, {"lost", path_lost},
+                {"deny", path_deny}};
     for (unsigned i = 0; i < sizeof acts / sizeof *acts; i++) {
         if (strcmp(name, acts[i].name) != 0)
             continue;
@@ -335,10 +351,12 @@ static void listen_option(const char *text)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {OPTION("listen", 'l'),     OPTION("nfs", 'n'),
-                                            OPTION("mount", 'm'),      OPTION("nfs-port", 'N'),
-                                            OPTION("mount-port", 'M'), CONTROL_OPTIONS,
-                                            OPTION("script", 'f'),     {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        OPTION("listen", 'l'),    OPTION("nfs", 'n'),         OPTION("mount", 'm'),
+        OPTION("nfs-port", 'N'),  OPTION("mount-port", 'M'),  CONTROL_OPTIONS,
+        OPTION("script", 'f'),    OPTION("certificate", 't'), OPTION("key", 'k'),
+        OPTION("authority", 'a'), FLAG("direct", 'd'),        {NULL, 0, NULL, 0}};
+    struct tls_options tls = {0};
     const char *script_name = NULL;
     struct control_options control = {.seed = 1};
     int option;
@@ -364,6 +382,18 @@ int main(int argc, char **argv)
         case 'f':
             script_name = optarg;
             break;
+        case 't':
+            tls.certificate = optarg;
+            break;
+        case 'k':
+            tls.key = optarg;
+            break;
+        case 'a':
+            tls.authority = optarg;
+            break;
+        case 'd':
+            tls.direct = true;
+            break;
         default:
             control_option(&control, option);
         }
@@ -371,7 +401,8 @@ int main(int argc, char **argv)
     if (!path_count || !servers[0].sin_port || !control.path || optind != argc) {
         fputs("usage: proxy --listen ADDRESS... --nfs ADDRESS:PORT [--mount ADDRESS:PORT]\n"
               "             --control SOCKET [--nfs-port N] [--mount-port N] [--seed S]\n"
-              "             [--script FILE]\n"
+              "             [--script FILE] [--certificate FILE --key FILE [--authority FILE]\n"
+              "             [--direct]]\n"
               "       proxy --ask SOCKET PATH|all COMMAND...\n",
               stderr);
         return 2;
@@ -380,6 +411,8 @@ int main(int argc, char **argv)
     started = clock_ns();
     if (script_name && !(script = fopen(script_name, "r")))
         die("%s: %s", script_name, strerror(errno));
+    if (tls.certificate)
+        tls_start(&tls);
     script_next();
     for (unsigned i = 0; i < path_count; i++)
         path_pass(&paths[i]);

@@ -9,15 +9,17 @@
  *             [--processes N] [--threads N] [--generation ROUNDS]
  *             [--run "WORD..."] [--apart "WORD..."]
  *             [--proxy SOCKET --paths N] [--power SOCKET] [--restart] [--offline] [--soft]
- *             [--sessions]
+ *             [--sessions] [--protection tls|krb5|krb5i|krb5p] [--keep-user]
  *             [--faults KIND,...] [--sabotage HOW] [--verbose]
  *
  * --generation: after so many rounds all processes end, and others begin.
  * --run are the words that start a program under the library, --apart those for one that gets no
  * answer from the server. --restart, --offline: a line
  * `restart`, `path offline N` or `path online N` on standard output asks to do that; a line on
- * standard input says that it is done. --sessions: files are served by NFSv4.1. --soft: calls may
- * time out, whatever the faults are.
+ * standard input says that it is done. --sessions: files are served by NFSv4.1. --protection: calls
+ * are made so; with Kerberos there are lines `ticket short|new|away|back` and `kdc away|back`.
+ * --keep-user: no process becomes another user. --soft: calls may time out, whatever the faults
+ * are.
  * --sabotage damages something behind everybody's back, to show that it is found: see check.h.
  * Ends with 0 when every round was right, else with 1 and the seed, the round, and the block.
  */
@@ -33,7 +35,8 @@ static struct {
     unsigned rounds, first, paths, processes, threads, generation;
     const char *journal, *proxy, *power, *sabotage, *self;
     struct words run, apart;
-    bool restart, offline, soft, sessions, verbose, allowed[KINDS];
+    bool restart, offline, soft, sessions, keep_user, verbose, allowed[KINDS];
+    unsigned without; /* of enum effect: kinds that are not possible */
 } options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3, .generation = 8};
 
 static struct plan plan;
@@ -403,9 +406,9 @@ static void faults_option(const char *text)
         bool possible = kinds[i].target == TO_PROXY     ? options.proxy != NULL
                         : kinds[i].target == TO_POWER   ? options.power != NULL
                         : kinds[i].target == TO_RESTART ? options.restart
-                        : kinds[i].target == TO_COMMAND ? options.offline
+                        : kinds[i].target == TO_COMMAND ? options.offline || kinds[i].paths == 1
                                                         : true;
-        if (kinds[i].effects & (options.sessions ? OF_V3 : OF_SESSIONS))
+        if (kinds[i].effects & (options.without | (options.sessions ? OF_V3 : OF_SESSIONS)))
             possible = false;
         if (options.paths < kinds[i].paths || (options.soft && kinds[i].effects & MOVES_FILES))
             possible = false;
@@ -418,6 +421,24 @@ static void faults_option(const char *text)
     }
 }
 
+static void protection_option(const char *text)
+{
+    static const struct {
+        const char *name;
+        unsigned without;
+    } protections[] = {{"none", OF_TLS | OF_KERBEROS | OF_SEALED},
+                       {"tls", OF_KERBEROS},
+                       {"krb5", OF_TLS | OF_CLEAR | OF_SEALED},
+                       {"krb5i", OF_TLS | OF_CLEAR},
+                       {"krb5p", OF_TLS | OF_CLEAR}};
+    for (unsigned i = 0; i < sizeof protections / sizeof *protections; i++) {
+        options.without = protections[i].without;
+        if (strcmp(text, protections[i].name) == 0)
+            return;
+    }
+    die("--protection %s", text);
+}
+
 static void journal_start(const char *directory)
 {
     struct io_uring ring;
@@ -425,6 +446,8 @@ static void journal_start(const char *directory)
     journal->seed = options.seed;
     journal->processes = options.processes;
     journal->threads = options.threads;
+    journal->keeps_user = options.keep_user;
+    journal->no_agent = !(options.without & OF_KERBEROS);
     if (slots() > SLOTS_MOST || worker_slots() == 0)
         die("--processes, --threads: %d threads at most", SLOTS_MOST);
     snprintf(journal->directory, sizeof journal->directory, "%s", directory);
@@ -445,8 +468,10 @@ static void options_read(int argc, char **argv, const char **directory, const ch
         OPTION("paths", 'n'),    OPTION("power", 'w'),   OPTION("faults", 'F'),
         OPTION("sabotage", 'S'), OPTION("apart", 'a'),   OPTION("generation", 'g'),
         FLAG("restart", 'R'),    FLAG("offline", 'O'),   FLAG("soft", 'E'),
-        FLAG("sessions", '4'),   FLAG("verbose", 'v'),   {NULL, 0, NULL, 0}};
+        FLAG("sessions", '4'),   FLAG("verbose", 'v'),   OPTION("protection", 'P'),
+        FLAG("keep-user", 'K'),  {NULL, 0, NULL, 0}};
     int option;
+    protection_option("none");
     while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
         switch (option) {
         case 'd':
@@ -496,6 +521,12 @@ static void options_read(int argc, char **argv, const char **directory, const ch
             break;
         case '4':
             options.sessions = true;
+            break;
+        case 'P':
+            protection_option(optarg);
+            break;
+        case 'K':
+            options.keep_user = true;
             break;
         case 'E':
             options.soft = true;

@@ -61,7 +61,7 @@ struct reply {
     struct nfs_fh fh;
     uint8_t session[NFS4_SESSION_ID];
     uint32_t status, access, count, committed;
-    uint32_t flavors[NFS4_SECURITY_MAX];
+    uint32_t flavors[NFS_FLAVORS_MAX];
     uint64_t verifier;
     bool eof;
 };

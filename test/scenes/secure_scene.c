@@ -502,6 +502,8 @@ static void answer_data(struct server *server, const struct call_head *head,
     mic[MIC - 1] ^= trick == TRICK_VERIFIER;
     if (trick != TRICK_LOST) {
         begin_reply(message, head->xid, mic, trick == TRICK_NO_VERIFIER ? 0 : MIC);
+        if (trick == TRICK_STATUS)
+            message->data[message->length - 1] = 4;
         put_body(message, credential, reply.data + 24, reply.length - 24, trick);
     }
     free(reply.data);

@@ -22,7 +22,8 @@ enum secure_trick {
     TRICK_CREDPROBLEM,   /* the call is denied with such a status */
     TRICK_CTXPROBLEM,
     TRICK_TOOWEAK,
-    TRICK_LOST, /* there is none */
+    TRICK_LOST,   /* there is none */
+    TRICK_STATUS, /* it says GARBAGE_ARGS, though the call was executed */
     TRICKS
 };
 

@@ -57,6 +57,7 @@ void stats_segment_check(const struct directnfs_stats *stats,
         TEXT(channel->local);
         OF_SERVER(channel);
         must(channel->state <= DIRECTNFS_CHANNEL_SILENT);
+        must(channel->security <= DIRECTNFS_SECURITY_ALL);
     }
     for (unsigned i = 0; i < DIRECTNFS_FILES; i++) {
         const struct directnfs_file_stats *file = &stats->files[i];

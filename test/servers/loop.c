@@ -197,12 +197,12 @@ bool call_parse(const unsigned char *record, size_t length, struct call *call)
     call->program = wire_get32(&r);
     uint32_t version = wire_get32(&r);
     call->procedure = wire_get32(&r);
-    for (int i = 0; i < 2; i++) { /* credential and verifier */
-        wire_get32(&r);
-        wire_get_opaque(&r, RPC_AUTH_MAX, &ignored);
-    }
+    uint32_t flavor = wire_get32(&r);
+    wire_get_opaque(&r, RPC_AUTH_MAX, &ignored);
+    wire_get32(&r);
+    wire_get_opaque(&r, RPC_AUTH_MAX, &ignored);
     call->args = r;
-    if (call->program == NFS_PROGRAM && version == V41_VERSION)
+    if (call->program == NFS_PROGRAM && version == V41_VERSION && flavor != RPCSEC_GSS)
         compound_parse(call);
     return is_call && !r.bad;
 }

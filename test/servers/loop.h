@@ -72,6 +72,7 @@ struct message {
     struct message *next;
     uint64_t due;
     size_t length, sent;
+    bool sealed; /* for proxy.c: goes out as it is, and none before it */
     unsigned char data[];
 };
 

@@ -45,6 +45,8 @@ static uint32_t v41_execute_op(struct v41_call *call, uint32_t op)
         return v41_destroy_clientid(call);
     case V41_RECLAIM_COMPLETE:
         return v41_reclaim_complete(call);
+    case V41_SECINFO:
+        return v41_secinfo_of(call);
     case V41_SECINFO_NO_NAME:
         return v41_secinfo(call);
     case V41_SEQUENCE:
@@ -180,6 +182,7 @@ uint64_t v41_operations(struct v41_in in)
             break;
         case V41_LOOKUP:
         case V41_PUTFH:
+        case V41_SECINFO:
             v41_opaque(&in, 1024);
             break;
         case V41_VERIFY:

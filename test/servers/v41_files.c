@@ -355,23 +355,44 @@ uint32_t v41_access(struct v41_call *call)
     return V41_OK;
 }
 
+/* RPCSEC_GSS: Kerberos 5, with a service. */
+static void put_gss(struct v41_call *call, uint32_t service)
+{
+    static const uint8_t kerberos[] = {0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 1, 2, 2};
+    put_word(&call->out, 6);
+    v41_put_opaque(&call->out, kerberos, sizeof(kerberos));
+    put_word(&call->out, 0);
+    put_word(&call->out, service);
+}
+
+static uint32_t tell_flavors(struct v41_call *call)
+{
+    uint32_t services = atomic_load(&call->control->services);
+    call->current = NULL; /* it is consumed: 18.29.3, 18.45.3 */
+    if (services == 0 && atomic_load(&call->control->flavor) == 6)
+        services = 1;
+    put_word(&call->out, services ? (uint32_t)__builtin_popcount(services) : 1);
+    if (!services)
+        put_word(&call->out, atomic_load(&call->control->flavor));
+    for (uint32_t service = 1; services >> (service - 1); service++) {
+        if (services >> (service - 1) & 1)
+            put_gss(call, service);
+    }
+    return V41_OK;
+}
+
 uint32_t v41_secinfo(struct v41_call *call)
 {
     uint32_t style = v41_u32(&call->in);
     if (call->in.bad || style > 1)
         return V41_BADXDR;
-    if (!call->current)
-        return V41_NOFILEHANDLE;
-    call->current = NULL; /* it is consumed: 18.45.3 */
-    put_word(&call->out, 1);
-    put_word(&call->out, atomic_load(&call->control->flavor));
-    if (atomic_load(&call->control->flavor) == 6) { /* RPCSEC_GSS: Kerberos 5, krb5 */
-        static const uint8_t kerberos[] = {0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 1, 2, 2};
-        v41_put_opaque(&call->out, kerberos, sizeof(kerberos));
-        put_word(&call->out, 0);
-        put_word(&call->out, 1);
-    }
-    return V41_OK;
+    return call->current ? tell_flavors(call) : V41_NOFILEHANDLE;
+}
+
+uint32_t v41_secinfo_of(struct v41_call *call)
+{
+    uint32_t status = v41_lookup(call);
+    return status == V41_OK ? tell_flavors(call) : status;
 }
 
 uint32_t v41_readdir(struct v41_call *call)

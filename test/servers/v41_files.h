@@ -37,6 +37,7 @@ uint32_t v41_lookup(struct v41_call *call);
 uint32_t v41_handles(struct v41_call *call, uint32_t op);
 uint32_t v41_access(struct v41_call *call);
 uint32_t v41_secinfo(struct v41_call *call);
+uint32_t v41_secinfo_of(struct v41_call *call);
 uint32_t v41_readdir(struct v41_call *call);
 
 #endif

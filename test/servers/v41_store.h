@@ -82,8 +82,9 @@ struct v41_control {
     _Atomic uint64_t full_at;                 /* no room behind that; 0: there is */
     _Atomic uint32_t access;                  /* that ACCESS may grant */
     _Atomic unsigned handle_length;
-    _Atomic uint32_t handles; /* part of all handles: when it changes, those given are stale */
-    _Atomic uint32_t flavor;  /* that SECINFO_NO_NAME tells */
+    _Atomic uint32_t handles;  /* part of all handles: when it changes, those given are stale */
+    _Atomic uint32_t flavor;   /* that SECINFO and SECINFO_NO_NAME tell; */
+    _Atomic uint32_t services; /* not 0: those of Kerberos, a bit each: krb5, krb5i, krb5p */
     _Atomic uint64_t verifier, owner_minor;
     char owner[V41_NAME], scope[V41_NAME]; /* set before the server starts */
 

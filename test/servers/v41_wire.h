@@ -29,6 +29,7 @@ enum v41_op {
     V41_READDIR = 26,
     V41_RESTOREFH = 31,
     V41_SAVEFH = 32,
+    V41_SECINFO = 33,
     V41_SETATTR = 34,
     V41_VERIFY = 37,
     V41_WRITE = 38,

@@ -28,6 +28,7 @@ enum {
     RPC_MISMATCH = 0,
     RPC_AUTH_NONE = 0,
     RPC_AUTH_SYS = 1,
+    RPCSEC_GSS = 6,
     RPC_AUTH_MAX = 400,
 
     MOUNT_PROGRAM = 100005,

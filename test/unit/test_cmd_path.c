@@ -161,6 +161,28 @@ TEST(a_path_is_silent_since_the_first_process_sees_it)
     assert_int_equal(the("d", "", USER)->since_ns, 90);
 }
 
+TEST(what_ends_first_is_shown_and_how_open_connections_are_protected)
+{
+    struct directnfs_path_stats *path = add_path(&first, "a", "", DIRECTNFS_CHANNEL_UP);
+    path->ticket_ends_ns = 70;
+    path->peer_ends_ns = 700;
+    path = add_path(&second, "a", "", DIRECTNFS_CHANNEL_UP);
+    path->ticket_ends_ns = 60;
+    path->peer_ends_ns = 800;
+    first.channel_count = 3;
+    for (int i = 0; i < 3; i++)
+        first.channels[i] = (struct directnfs_channel_stats){
+            .slot = DIRECTNFS_SLOT_USED,
+            .state = i < 2 ? DIRECTNFS_CHANNEL_UP : DIRECTNFS_CHANNEL_DOWN,
+            .security = 1u << i,
+            .path = "a"};
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
+    assert_int_equal(the("a", "", USER)->ticket_ends_ns, 60);
+    assert_int_equal(the("a", "", USER)->peer_ends_ns, 700);
+    assert_int_equal(the("a", "", USER)->security,
+                     DIRECTNFS_SECURITY_SYS | DIRECTNFS_SECURITY_KRB5);
+}
+
 TEST(the_time_is_that_of_the_state_that_is_shown)
 {
     struct directnfs_path_stats *down = add_path(&first, "a", "", DIRECTNFS_CHANNEL_DOWN);

@@ -92,6 +92,19 @@ static void view_has(const char *name, bool is_json, const char *expected)
     free(text);
 }
 
+/* The metrics have these bytes. */
+static void metrics_have(const char *expected)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    stat_prometheus_print(&set, out);
+    fclose(out);
+    if (strstr(text, expected) == NULL)
+        fail_msg("'%s' is not in:\n%s", expected, text);
+    free(text);
+}
+
 /* ---- sums ---- */
 
 TEST(sums_add_counters_and_compare_maxima)
@@ -245,6 +258,34 @@ TEST(a_connection_on_which_a_call_waits_is_silent_with_its_path)
     assert_non_null(silent);
     assert_non_null(strstr(silent, "\"state\": \"up\"")); /* the idle one */
     free(text);
+}
+
+static void protected_by(const char *expected, uint32_t security)
+{
+    char text[STATS_SECURITY_BYTES];
+    assert_string_equal(stats_security_text(security, text), expected);
+}
+
+TEST(it_is_told_how_a_connection_is_protected)
+{
+    protected_by("", 0);
+    protected_by("sys", DIRECTNFS_SECURITY_SYS);
+    protected_by("krb5i", DIRECTNFS_SECURITY_KRB5I);
+    protected_by("tls", DIRECTNFS_SECURITY_TLS);
+    protected_by("krb5+tls", DIRECTNFS_SECURITY_KRB5 | DIRECTNFS_SECURITY_TLS);
+    protected_by("sys,krb5,krb5i,krb5p+mtls", DIRECTNFS_SECURITY_ALL);
+    add_server(&first, "one");
+    first.channel_count = 3;
+    for (int i = 0; i < 3; i++)
+        first.channels[i] = (struct directnfs_channel_stats){
+            .slot = DIRECTNFS_SLOT_USED,
+            .state = i < 2 ? DIRECTNFS_CHANNEL_UP : DIRECTNFS_CHANNEL_DOWN,
+            .security = DIRECTNFS_SECURITY_KRB5P};
+    make();
+    view_has("channels", true, "\"security\": \"krb5p\"");
+    metrics_have("\ndirectnfs_server_connections{server=\"one\",security=\"krb5p\"} 2\n");
+    first.channels[0].security |= DIRECTNFS_SECURITY_TLS | DIRECTNFS_SECURITY_MTLS;
+    metrics_have("{server=\"one\",security=\"krb5p+mtls\"} 1\n");
 }
 
 /* ---- what is seen of a path ---- */

@@ -103,6 +103,32 @@ static void *leaves_soon(void *unused)
     return unused;
 }
 
+static void *is_refused(void *unused)
+{
+    if (!sys_foreign_enter(SYS_FOREIGN_KERBEROS))
+        atomic_store(&step, LEFT);
+    return unused;
+}
+
+/* In a child, as the gates stay shut. */
+static int ends(void)
+{
+    pthread_t one, other;
+    start(&one, leaves_soon);
+    await(INSIDE);
+    sys_foreign_end();
+    bool left = atomic_load(&step) == LEFT;
+    atomic_store(&step, NOT_YET);
+    pthread_create(&other, NULL, is_refused, NULL);
+    pthread_join(other, NULL);
+    return left && atomic_load(&step) == LEFT && usable() == 3;
+}
+
+UNIT_TEST(at_the_end_only_the_thread_that_ends_goes_in)
+{
+    assert_int_equal(forked(ends), 1);
+}
+
 UNIT_TEST(a_fork_waits_for_the_end_of_a_call)
 {
     pthread_t thread;
@@ -134,37 +160,6 @@ UNIT_TEST(nobody_goes_in_while_a_fork_is_under_way)
     assert_int_equal(atomic_load(&step), LEFT);
 }
 
-static int others_cannot(void)
-{
-    pthread_t thread;
-    sys_foreign_end(SYS_FOREIGN_TLS);
-    start(&thread, wants_in);
-    while (atomic_load(&step) == NOT_YET)
-        usleep(1000);
-    usleep(20000);
-    bool stays_out = atomic_load(&step) == INSIDE;
-    return stays_out && sys_foreign_has_ended(SYS_FOREIGN_TLS) ? usable() : 100;
-}
-
-UNIT_TEST(at_the_end_it_is_one_threads_alone)
-{
-    assert_int_equal(forked(others_cannot), 3);
-}
-
-static int waits_at_the_end(void)
-{
-    pthread_t thread;
-    start(&thread, leaves_soon);
-    await(INSIDE);
-    sys_foreign_end(SYS_FOREIGN_KERBEROS);
-    return atomic_load(&step) == LEFT ? usable() : 100;
-}
-
-UNIT_TEST(the_end_waits_for_the_end_of_a_call)
-{
-    assert_int_equal(forked(waits_at_the_end), 3);
-}
-
 static void *forks_too_late(void *result)
 {
     *(int *)result = forked(usable);
@@ -175,15 +170,15 @@ static int loses_in_a_child(void)
 {
     pthread_t thread;
     int result = -1;
-    sys_foreign_end(SYS_FOREIGN_KERBEROS);
+    sys_foreign_end();
     pthread_create(&thread, NULL, forks_too_late, &result);
     pthread_join(thread, NULL);
     return result;
 }
 
-UNIT_TEST(a_fork_after_the_end_loses_that_library_in_the_child)
+UNIT_TEST(a_child_made_at_the_end_by_another_thread_has_none)
 {
-    assert_int_equal(forked(loses_in_a_child), 1 << SYS_FOREIGN_TLS);
+    assert_int_equal(forked(loses_in_a_child), 0);
 }
 
 /* libc forks, so only the handlers are called. */

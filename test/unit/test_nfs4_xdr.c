@@ -78,8 +78,10 @@ UNIT_TEST(requests_that_find_a_file)
     nfs4_put_access(w, NFS_ACCESS_READ | NFS_ACCESS_MODIFY);
     nfs4_put_getattr(w, NFS4_OF_FILE);
     request_is(&r, CALL("00000004") SEQUENCE PUTFH "00000003 00000005 " GETATTR);
-    nfs4_put_secinfo(request_of_file(&r, 1));
+    nfs4_put_secinfo(request_of_file(&r, 1), NULL, 0);
     request_is(&r, CALL("00000003") SEQUENCE PUTFH "00000034 00000000");
+    nfs4_put_secinfo(request_of_file(&r, 1), "foo", 3);
+    request_is(&r, CALL("00000003") SEQUENCE PUTFH "00000021 00000003 666f6f00");
     nfs4_put_open(request_of_file(&r, 1), 0xc1c2c3c4c5c6c7c8, "me", 2,
                   NFS4_SHARE_READ | NFS4_SHARE_WRITE | NFS4_SHARE_NO_DELEGATION);
     request_is(&r, CALL("00000003") SEQUENCE PUTFH
@@ -228,9 +230,10 @@ UNIT_TEST(replies_about_data)
     assert_memory_equal(r.stateid.bytes, "\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20", 16);
     get_good(REPLY_CLOSE, &r);
     get_good(REPLY_SECINFO, &r);
-    assert_int_equal(r.count, 2);
+    assert_int_equal(r.count, 3);
     assert_int_equal(r.flavors[0], 6);
     assert_int_equal(r.flavors[1], 1);
+    assert_int_equal(r.flavors[2], 390004);
 }
 
 UNIT_TEST(an_operation_that_fails_ends_the_reply)

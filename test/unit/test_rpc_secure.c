@@ -183,6 +183,32 @@ SECURE_TEST(replies_that_are_never_believed)
     check_seen();
 }
 
+/* Nothing protects the status of a reply: anybody on the way may have changed it. */
+SECURE_TEST(a_status_that_somebody_changed)
+{
+    for (unsigned i = 1; i < 3; i++) {
+        struct query query = {0};
+        secure.every = 0;
+        query_auth = secure_auth(2250 + i, services[i]);
+        check_echo(client, 30 * i + 1);
+        secure.trick = TRICK_STATUS;
+        secure.tricks = 3;
+        secure.every = 5;
+        exchange(5, 6);
+        assert_int_equal(atomic_load(&secure.tricks), 0);
+        secure.tricks = 1000;
+        secure.every = 1;
+        query_begin(&query, ECHO, 30 * i + 2, 0);
+        assert_int_equal(query_wait(client, &query, 0), -EBADMSG);
+        assert_true(query.call.unsettled);
+        assert_in_range(1000 - atomic_load(&secure.tricks), RPC_DENIALS_MAX, RPC_DENIALS_MAX + 1);
+        query_free(&query);
+    }
+    assert_int_equal(secure.contexts, 2);
+    check_seen();
+    assert_int_equal(server->changed_xids, 0);
+}
+
 /* A user whose calls were answered waits until the server has second thoughts. */
 SECURE_TEST(a_server_that_refuses_for_a_while)
 {

@@ -1,6 +1,8 @@
 /* Whom the client trusts, and when it is in clear: handshakes of src/net/tls. */
 #include <openssl/err.h>
 
+#include "net/protect.h"
+#include "stats/count.h"
 #include "tls_scene.h"
 
 #define assert_fault(settings, options, wanted) \
@@ -173,6 +175,42 @@ TLS_TEST(a_server_may_want_a_certificate)
     assert_true(left_s > 2 * CERTIFICATE_HOUR && left_s <= 3 * CERTIFICATE_HOUR);
 }
 
+static uint32_t shown(void)
+{
+    return stats_get(&tls_client->channels[0]->stats->security);
+}
+
+/* What of mounts is known after the connection was made is shown, too, and each connection by
+ * itself. */
+TLS_TEST(the_statistics_say_how_a_connection_is_protected)
+{
+    struct net_tls_settings settings = tls_settings();
+    struct tls_proxy_options options = tls_options();
+    tls_start(&settings, &options);
+    assert_int_equal(tls_call(), 0);
+    assert_int_equal(shown(), DIRECTNFS_SECURITY_TLS);
+    net_server_show_security(tls_client, DIRECTNFS_SECURITY_KRB5I);
+    assert_int_equal(shown(), DIRECTNFS_SECURITY_TLS | DIRECTNFS_SECURITY_KRB5I);
+    tls_stop();
+    options.client_authority = tls_file(CA);
+    settings.cert = tls_file(CLIENT);
+    settings.key = tls_key_of(CLIENT);
+    tls_start(&settings, &options);
+    net_server_show_security(tls_client, DIRECTNFS_SECURITY_SYS);
+    assert_int_equal(tls_call(), 0);
+    assert_int_equal(shown(),
+                     DIRECTNFS_SECURITY_TLS | DIRECTNFS_SECURITY_MTLS | DIRECTNFS_SECURITY_SYS);
+    tls_stop();
+    options = tls_options();
+    options.answer = TLS_PROXY_DENIES;
+    settings.require = false;
+    tls_start(&settings, &options);
+    assert_int_equal(tls_call(), 0);
+    net_server_show_security(tls_client, DIRECTNFS_SECURITY_KRB5);
+    assert_int_equal(shown(), DIRECTNFS_SECURITY_KRB5);
+    tls_stop();
+}
+
 /* The handshake is good, and the first reply is an alert. */
 TLS_TEST(without_a_certificate_the_calls_say_so)
 {
@@ -228,11 +266,12 @@ TLS_TEST(a_server_that_protected_is_never_used_in_clear_again)
     tls_start(&settings, &options);
     assert_int_equal(tls_call(), 0);
     assert_non_null(tls_client->channels[0]->tls);
+    unsigned calls = tls_backend->calls; /* a call that took long was made again */
     tls_proxy->answer = TLS_PROXY_DENIES;
     tls_proxy_cut(tls_proxy);
     assert_int_equal(tls_call(), -ENOPROTOOPT);
     assert_int_equal(net_tls_fault(tls), NET_TLS_CLEAR_AGAIN);
-    assert_int_equal(tls_backend->calls, 1);
+    assert_int_equal(tls_backend->calls, calls);
     tls_proxy->answer = TLS_PROXY_OFFERS;
     while (tls_call() != 0)
         ;

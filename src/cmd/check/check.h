@@ -25,6 +25,7 @@
 #include "net/tls/tls.h"
 #include "nfs/v3/mount.h"
 #include "nfs/nfs.h"
+#include "reach/flavors.h"
 #include "reach/kernel.h"
 #include "reach/server.h"
 

@@ -154,6 +154,21 @@ bool elf_defines(const struct elf_file *file, const char *prefix)
     return false;
 }
 
+bool elf_exports(const struct elf_file *file, const char *name)
+{
+    for (size_t i = 0; i < file->symbol_count; i++)
+        if (file->symbols[i].defined && file->symbols[i].function &&
+            strcmp(file->symbols[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+bool elf_has_versions(const struct elf_file *file)
+{
+    uint64_t address;
+    return find_entry(file, DT_VERDEF, &address);
+}
+
 /* ---- headers ---- */
 
 /* Section headers are for people and debuggers. Programs run without them, and with damaged ones,

@@ -81,6 +81,12 @@ void *elf_piece(const struct elf_file *file, uint64_t offset, uint64_t size);
  * table of all symbols counts, too; a stripped file has none. */
 bool elf_defines(const struct elf_file *file, const char *prefix);
 
+/* True if others that are loaded with the file find this function in it. */
+bool elf_exports(const struct elf_file *file, const char *name);
+
+/* True if what the file defines has versions. */
+bool elf_has_versions(const struct elf_file *file);
+
 /* The next range of the file that has code, from *index on (0 at first). False: there is no
  * more. */
 bool elf_code(const struct elf_file *file, size_t *index, uint64_t *offset, uint64_t *size);

@@ -416,6 +416,18 @@ static void say_session(const struct nfs_client *client)
     check_word("server_owner", facts.owner);
 }
 
+/* The server does not take our security: says which it takes, if it tells. */
+static void say_flavors(const struct check_path *path, const struct conf_export *export)
+{
+    char text[REACH_FLAVORS_BYTES];
+    const char *takes = reach_flavors_ask(&path->client, export->directory, text);
+    check_say(CHECK_ERROR, "session", "%s%s%s", reach_reason(REACH_OTHER_SECURITY),
+              takes[0] ? ": it takes " : "", takes);
+    if (takes[0])
+        check_word("takes", takes);
+    check_reason(REACH_OTHER_SECURITY);
+}
+
 bool check_walk(const struct check_path *path, const struct conf_export *export,
                 struct nfs_fh *handle)
 {
@@ -430,6 +442,10 @@ bool check_walk(const struct check_path *path, const struct conf_export *export,
     }
     enum reach_service from = client->server ? reach_nfs_from(client->server) : REACH_NFS;
     enum reach_why why = reach_why_call(from, error, &path->check->tunables);
+    if (why == REACH_OTHER_SECURITY) {
+        say_flavors(path, export);
+        return false;
+    }
     bool hidden = why == REACH_NO_EXPORT_HIGH_PORT, missing = hidden || why == REACH_NO_EXPORT;
     check_say(CHECK_ERROR, "session", "%s: %s", reach_reason(why),
               missing ? export->directory : strerror(-error));

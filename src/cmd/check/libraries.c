@@ -272,3 +272,14 @@ void program_find_libraries(struct program *program, bool secure)
                 program_add(program, wanted.name, NULL, -1, wanted.parent);
     }
 }
+
+const struct program_object *program_load(struct program *program,
+                                          const struct program_object *loader, const char *name,
+                                          bool secure)
+{
+    struct wanted wanted = {program, loader, name};
+    if (!is_there(program, name) && !search(&wanted, secure))
+        program_add(program, name, NULL, -1, loader);
+    program_find_libraries(program, secure);
+    return program_find(program, name);
+}

@@ -98,8 +98,10 @@ bool check_mount(const struct check_path *path, const struct conf_export *export
         taken = taken || flavors[i] == wanted;
     mount3_umount(&path->target, export->directory);
     if (!taken) {
-        check_say(severity, "MOUNT", "granted, but the export does not take sec=%s",
-                  names[service]);
+        char text[REACH_FLAVORS_BYTES];
+        check_say(severity, "MOUNT", "granted, but the export does not take sec=%s: it takes %s",
+                  names[service], reach_flavors_text(flavors, count, text));
+        check_word("takes", text);
         check_remedy("export with sec=%s, or set another `security` in the nfstab", names[service]);
         return false;
     }

@@ -251,7 +251,10 @@ int check_program(const char *name, bool json)
 {
     struct program program = {0};
     check_begin(json, "program", name);
-    if (open_program(name, &program)) {
+    bool sound = open_program(name, &program);
+    if (!sound && program.count > 0)
+        check_foreign_nothing();
+    if (sound) {
         const struct elf_file *elf = &program.objects[0].elf;
         const char *path = program.objects[0].path;
         if (access(elf->interpreter, X_OK) != 0) {
@@ -259,13 +262,15 @@ int check_program(const char *name, bool json)
                       elf->interpreter, path, strerror(errno));
             check_remedy("use a build for this system");
         }
-        program_find_libraries(&program, check_report.counts[CHECK_ERROR] > 0);
+        bool secure = check_report.counts[CHECK_ERROR] > 0;
+        program_find_libraries(&program, secure);
         check_say(CHECK_INFO, "program", "%s: for %s, linked dynamically, with %zu libraries", path,
                   elf_machine_name(elf), program.count - 1);
         check_word("path", path);
         check_number("libraries", program.count - 1);
         say_libraries(&program);
         check_calls(&program);
+        check_foreign(&program, secure);
         check_say(
             CHECK_INFO, "not seen",
             "what the program loads while it runs (dlopen): check --pid looks at a running one");

@@ -1,7 +1,8 @@
 /*
  * directnfs check --program and --pid: would preloading work, and what would it not see? program.c
  * looks at a program, pid.c at a process. libraries.c finds what ld.so would load. calls.c says
- * what their calls mean. wrapped.c knows the wrappers of the library.
+ * what their calls mean. foreign.c looks for what Kerberos and TLS need. wrapped.c knows the
+ * wrappers of the library.
  */
 #ifndef CMD_CHECK_PROGRAM_H
 #define CMD_CHECK_PROGRAM_H
@@ -63,6 +64,13 @@ void check_calls(const struct program *program);
  * it. */
 bool check_elf(struct program_object *object);
 
+/* Reports whether the libraries for Kerberos and TLS would be found and could be used, if mounts of
+ * a program that starts now need them. They become objects of the program. `secure`: ld.so heeds no
+ * LD_LIBRARY_PATH for it. */
+void check_foreign(struct program *program, bool secure);
+/* The same for a program into which nothing can be loaded. */
+void check_foreign_nothing(void);
+
 /* True if this object is the library itself. */
 bool check_is_ours(const struct program_object *object);
 
@@ -95,6 +103,12 @@ struct program_object *program_add(struct program *program, const char *name, co
  * the same symbols.
  */
 void program_find_libraries(struct program *program, bool secure);
+
+/* Adds a library, and what it needs, as dlopen(3) would find it for `loader` in the program. It may
+ * be there already. Without a path: it is not found. NULL: there are too many. */
+const struct program_object *program_load(struct program *program,
+                                          const struct program_object *loader, const char *name,
+                                          bool secure);
 
 /* The soname of an object, or its name without directories. */
 const char *program_soname(const struct program_object *object);

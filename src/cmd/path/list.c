@@ -60,6 +60,7 @@ static void add_seen(struct making *making, const struct directnfs_stats *stats,
     path->oldest_ns = stats_older(path->oldest_ns, seen->oldest_ns);
     path->peer_ends_ns = stats_older(path->peer_ends_ns, seen->peer_ends_ns);
     path->own_ends_ns = stats_older(path->own_ends_ns, seen->own_ends_ns);
+    path->ticket_ends_ns = stats_older(path->ticket_ends_ns, seen->ticket_ends_ns);
     path->processes++;
     path->seen[seen->state]++;
     path->lost += seen->state == DIRECTNFS_CHANNEL_DOWN && seen->downs > 0;
@@ -80,6 +81,8 @@ static void add_channel(struct making *making, const struct directnfs_stats *sta
         return;
     path->channels += channel->state == DIRECTNFS_CHANNEL_UP;
     path->outstanding += channel->outstanding;
+    if (channel->state == DIRECTNFS_CHANNEL_UP)
+        path->security |= channel->security;
     if (channel->state == DIRECTNFS_CHANNEL_UP && !path->tls[0])
         memcpy(path->tls, channel->tls, sizeof(path->tls));
     path->sent_bytes += channel->sent_bytes;

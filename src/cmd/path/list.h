@@ -42,6 +42,8 @@ struct cmd_path {
     uint64_t reissued, downs;
     struct directnfs_latency latency;
     uint64_t peer_ends_ns, own_ends_ns;  /* CLOCK_REALTIME: when certificates end (TLS); 0: none */
+    uint64_t ticket_ends_ns;             /* and the first ticket (Kerberos) */
+    uint32_t security;                   /* DIRECTNFS_SECURITY_... of all open connections */
     char tls[DIRECTNFS_ADDRESS_BYTES];   /* of a connection that is open; empty: in clear */
     char reason[DIRECTNFS_REASON_BYTES]; /* for the worst state that a process sees */
 };

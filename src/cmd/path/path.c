@@ -59,36 +59,39 @@ static void forget(struct known *known)
 #define TEXT(member)   cmd_table_text(table, (member), sizeof(member))
 #define NUMBER(number) cmd_table_number(table, (number))
 
-#define COLUMNS(COLUMN)                                                              \
-    COLUMN("SERVER", CMD_TEXT, TEXT(path->server))                                   \
-    COLUMN("PATH", CMD_TEXT, TEXT(path->path))                                       \
-    COLUMN("LOCAL", CMD_TEXT, TEXT(path->local))                                     \
-    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, 64))                        \
-    COLUMN("STATE", CMD_TEXT, cmd_table_text(table, state, 16))                      \
-    COLUMN("AGREE", CMD_NUMBER, NUMBER(count))                                       \
-    COLUMN("PROCESSES", CMD_NUMBER, NUMBER(path->processes))                         \
-    COLUMN("CHANNELS", CMD_NUMBER, NUMBER(path->channels))                           \
-    COLUMN("OUTSTANDING", CMD_NUMBER, NUMBER(path->outstanding))                     \
-    COLUMN("OLDEST_US", CMD_NUMBER, NUMBER(age_us))                                  \
-    COLUMN("CALLS", CMD_NUMBER, NUMBER(path->latency.calls))                         \
-    COLUMN("MEAN_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_MEAN)) \
-    COLUMN("P99_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_P99))   \
-    COLUMN("REISSUED", CMD_NUMBER, NUMBER(path->reissued))                           \
-    COLUMN("DOWNS", CMD_NUMBER, NUMBER(path->downs))                                 \
-    COLUMN("TLS", CMD_TEXT, TEXT(path->tls))                                         \
-    COLUMN("CERT_S", CMD_NUMBER, NUMBER(stats_seconds_until(path->peer_ends_ns)))    \
-    COLUMN("OWN_CERT_S", CMD_NUMBER, NUMBER(stats_seconds_until(path->own_ends_ns))) \
-    COLUMN("SINCE", CMD_TEXT, TEXT(since))                                           \
+#define COLUMNS(COLUMN)                                                               \
+    COLUMN("SERVER", CMD_TEXT, TEXT(path->server))                                    \
+    COLUMN("PATH", CMD_TEXT, TEXT(path->path))                                        \
+    COLUMN("LOCAL", CMD_TEXT, TEXT(path->local))                                      \
+    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, 64))                         \
+    COLUMN("STATE", CMD_TEXT, cmd_table_text(table, state, 16))                       \
+    COLUMN("AGREE", CMD_NUMBER, NUMBER(count))                                        \
+    COLUMN("PROCESSES", CMD_NUMBER, NUMBER(path->processes))                          \
+    COLUMN("CHANNELS", CMD_NUMBER, NUMBER(path->channels))                            \
+    COLUMN("OUTSTANDING", CMD_NUMBER, NUMBER(path->outstanding))                      \
+    COLUMN("OLDEST_US", CMD_NUMBER, NUMBER(age_us))                                   \
+    COLUMN("CALLS", CMD_NUMBER, NUMBER(path->latency.calls))                          \
+    COLUMN("MEAN_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_MEAN))  \
+    COLUMN("P99_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_P99))    \
+    COLUMN("REISSUED", CMD_NUMBER, NUMBER(path->reissued))                            \
+    COLUMN("DOWNS", CMD_NUMBER, NUMBER(path->downs))                                  \
+    COLUMN("SECURITY", CMD_TEXT, TEXT(security))                                      \
+    COLUMN("TLS", CMD_TEXT, TEXT(path->tls))                                          \
+    COLUMN("CERT_S", CMD_NUMBER, NUMBER(stats_seconds_until(path->peer_ends_ns)))     \
+    COLUMN("OWN_CERT_S", CMD_NUMBER, NUMBER(stats_seconds_until(path->own_ends_ns)))  \
+    COLUMN("TICKET_S", CMD_NUMBER, NUMBER(stats_seconds_until(path->ticket_ends_ns))) \
+    COLUMN("SINCE", CMD_TEXT, TEXT(since))                                            \
     COLUMN("REASON", CMD_TEXT, TEXT(path->reason))
 
 static void add_row(struct cmd_table *table, const struct cmd_path *path,
                     const struct stats_snapshot *snapshot)
 {
     unsigned count;
-    char since[CMD_TIME_BYTES] = "";
+    char since[CMD_TIME_BYTES] = "", security[STATS_SECURITY_BYTES];
     uint64_t age_us = stats_age(snapshot, path->oldest_ns) / 1000;
     if (path->since_ns)
         cmd_time(since, path->since_ns);
+    stats_security_text(path->security, security);
     char number[CMD_USER_NUMBER];
     const char *state = cmd_path_state(path, &count), *user = cmd_user_name(path->user, number);
     COLUMNS(CMD_AS_CELL)

@@ -217,6 +217,53 @@ static void print_sessions(const struct stat_set *set, FILE *out)
     }
 }
 
+/* Open connections of one server that are protected alike. */
+struct connections {
+    const char *server;
+    uint32_t security;
+    unsigned count;
+};
+
+static void add_connection(struct connections **list, size_t *count, const char *server,
+                           uint32_t security)
+{
+    for (size_t i = 0; i < *count; i++) {
+        struct connections *one = &(*list)[i];
+        if (one->security == security && strcmp(one->server, server) == 0) {
+            one->count++;
+            return;
+        }
+    }
+    *list = cmd_need(reallocarray(*list, *count + 1, sizeof(**list)));
+    (*list)[(*count)++] = (struct connections){server, security, 1};
+}
+
+/* Prints how open connections of running processes are protected. */
+static void print_security(const struct stat_set *set, FILE *out)
+{
+    struct connections *list = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct directnfs_stats *stats = set->processes[i];
+        for (unsigned k = 0; k < stats->channel_count; k++) {
+            const struct directnfs_channel_stats *channel = &stats->channels[k];
+            const struct directnfs_server_stats *server = stat_server_of(stats, channel->server);
+            if (channel->slot == DIRECTNFS_SLOT_USED && channel->state == DIRECTNFS_CHANNEL_UP &&
+                server && channel->security)
+                add_connection(&list, &count, server->name, channel->security);
+        }
+    }
+    head(out, "server_connections", "gauge",
+         "Open connections, by server and how their calls are protected.");
+    for (size_t i = 0; i < count; i++) {
+        char text[STATS_SECURITY_BYTES];
+        label(out, PREFIX "server_connections{", "server", list[i].server, DIRECTNFS_NAME_BYTES);
+        label(out, ",", "security", stats_security_text(list[i].security, text), sizeof(text));
+        fprintf(out, "} %u\n", list[i].count);
+    }
+    free(list);
+}
+
 static void print_now(const struct stat_set *set, FILE *out)
 {
     unsigned long long outstanding = 0, open[2] = {0};
@@ -344,6 +391,7 @@ static void print_mount_costs(const struct stat_set *set, FILE *out)
 void stat_prometheus_print(const struct stat_set *set, FILE *out)
 {
     print_now(set, out);
+    print_security(set, out);
     print_left(set, out);
     print_mounts(set, out);
     print_mount_costs(set, out);

@@ -96,6 +96,8 @@ static const char *word_of(const struct stat_row *row, const struct stats_field 
         return file_state(row->record, text, WORD);
     case STATS_MOUNT_KIND:
         return *(const uint32_t *)at == DIRECTNFS_KERNEL_BACKED ? "kernel-backed" : "standalone";
+    case STATS_SECURITY:
+        return stats_security_text(*(const uint32_t *)at, text);
     case STATS_SERVER_NAME:
         server = stat_server_of(row->stats, *(const uint32_t *)at);
         return server ? server->name : "-";

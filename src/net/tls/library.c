@@ -27,6 +27,15 @@ static const struct symbol of_crypto[] = {TLS_OF_CRYPTO(TLS_SYMBOL)};
 
 static struct tls_library *_Atomic loaded;
 
+const char *net_tls_function(size_t index)
+{
+    enum { OF_SSL = sizeof(of_ssl) / sizeof(of_ssl[0]) };
+    enum { OF_CRYPTO = sizeof(of_crypto) / sizeof(of_crypto[0]) };
+    if (index < OF_SSL)
+        return of_ssl[index].name;
+    return index - OF_SSL < OF_CRYPTO ? of_crypto[index - OF_SSL].name : NULL;
+}
+
 const struct tls_library *tls_library(void)
 {
     return atomic_load_explicit(&loaded, memory_order_acquire);

@@ -101,6 +101,8 @@ void net_tls_after_fork(struct net_tls *tls);
  * and may open files. 0, or -ELIBACC; then *why is a static text of this thread. `why` may be NULL.
  */
 int net_tls_load(const char **why);
+/* The functions that the library must have, by index. NULL: there are fewer. Static. */
+const char *net_tls_function(size_t index);
 /* What is loaded: "OpenSSL 3.0.19 ...". NULL: nothing. */
 const char *net_tls_version(void);
 

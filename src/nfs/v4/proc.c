@@ -218,22 +218,64 @@ static int ask_root(const struct nfs_client *client, struct nfs_fh *fh)
     return nfs4_get_result(&question.results);
 }
 
+/* Takes the first name off a path. 1: it is in `name`. 0: there is none. -ENAMETOOLONG. */
+static int take_name(const char **path, char name[NFS_NAME_MAX + 1])
+{
+    const char *at = *path + strspn(*path, "/");
+    size_t length = strcspn(at, "/");
+    *path = at + length;
+    if (length > NFS_NAME_MAX)
+        return -ENAMETOOLONG;
+    memcpy(name, at, length);
+    name[length] = '\0';
+    return length > 0;
+}
+
 int nfs4_walk(const struct nfs_client *client, const char *path, struct nfs_fh *fh)
 {
     struct nfs_post_attr unused;
     char name[NFS_NAME_MAX + 1];
-    int error = ask_root(client, fh);
-    while (error == 0 && *(path += strspn(path, "/")) != '\0') {
+    int error = ask_root(client, fh), more;
+    while (error == 0 && (more = take_name(&path, name)) != 0) {
         struct nfs_fh directory = *fh;
-        size_t length = strcspn(path, "/");
-        if (length > NFS_NAME_MAX)
-            return -ENAMETOOLONG;
-        memcpy(name, path, length);
-        name[length] = '\0';
-        path += length;
-        error = ask_lookup(client, &directory, name, fh, &unused);
+        error = more < 0 ? more : ask_lookup(client, &directory, name, fh, &unused);
     }
     return error;
+}
+
+/* Of the file (NULL: the root of all exports), or of a name in that directory. */
+static int ask_secinfo(const struct nfs_client *client, const struct nfs_fh *fh, const char *name,
+                       uint32_t *flavors, uint32_t *count)
+{
+    struct question question;
+    struct xdr_writer *w = begin(&question, client, NFS_PROC_LOOKUP, 1, fh);
+    nfs4_put_secinfo(w, name, name ? strlen(name) : 0);
+    int error = ask(&question, fh ? NFS4_OP_PUTFH : NFS4_OP_PUTROOTFH,
+                    name ? NFS4_OP_SECINFO : NFS4_OP_SECINFO_NO_NAME);
+    if (error != 0)
+        return error;
+    nfs4_get_secinfo(&question.results, flavors, count);
+    return nfs4_get_result(&question.results);
+}
+
+/* A handle can only be had where the server takes the flavor of this call. So it asks at the first
+ * name that is refused. */
+static int ask_flavors(const struct nfs_client *client, const char *path, uint32_t *flavors,
+                       uint32_t *count)
+{
+    struct nfs_post_attr unused;
+    struct nfs_fh fh;
+    char name[NFS_NAME_MAX + 1];
+    int error = ask_root(client, &fh), more;
+    if (error == -EKEYREJECTED)
+        return ask_secinfo(client, NULL, NULL, flavors, count);
+    while (error == 0 && (more = take_name(&path, name)) != 0) {
+        struct nfs_fh directory = fh;
+        error = more < 0 ? more : ask_lookup(client, &directory, name, &fh, &unused);
+        if (error == -EKEYREJECTED)
+            return ask_secinfo(client, &directory, name, flavors, count);
+    }
+    return error != 0 ? error : ask_secinfo(client, &fh, NULL, flavors, count);
 }
 
 static int ask_access(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t *access,
@@ -328,6 +370,7 @@ const struct nfs_version nfs_version41 = {
     .write_if_begin = nfs4_write_if_begin,
     .write_if_end = nfs4_write_if_end,
     .root = nfs4_walk,
+    .flavors = ask_flavors,
     .session_new = nfs4_session_new,
     .session_end = nfs4_session_end,
     .session_after_fork = nfs4_session_after_fork,

@@ -17,7 +17,6 @@
 #define NFS4_OPAQUE_MAX    1024u /* NFS4_OPAQUE_LIMIT: for owners and scopes */
 #define NFS4_SESSION_ID    16u
 #define NFS4_STATEID       16u
-#define NFS4_SECURITY_MAX  16u /* flavours in an answer to SECINFO_NO_NAME; more are dropped */
 #define NFS4_LEASE_LONGEST 3600u
 
 /* Operations of a COMPOUND: RFC 8881 section 16.2. */
@@ -32,6 +31,7 @@ enum nfs4_op {
     NFS4_OP_PUTFH = 22,
     NFS4_OP_PUTROOTFH = 24,
     NFS4_OP_READ = 25,
+    NFS4_OP_SECINFO = 33,
     NFS4_OP_SETATTR = 34,
     NFS4_OP_VERIFY = 37,
     NFS4_OP_WRITE = 38,

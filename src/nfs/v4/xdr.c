@@ -4,9 +4,7 @@
 enum {
     CLAIM_FH = 4,
     BIND_FORE = 1,
-    CALLBACK_PROGRAM = 0x40000000, /* a program that nobody serves */
-    FLAVORS_MAX = 256,             /* in a reply: more are garbage */
-    GSS = 6                        /* RPCSEC_GSS: its entry has more than a number */
+    CALLBACK_PROGRAM = 0x40000000 /* a program that nobody serves */
 };
 
 /* ---- requests ---- */
@@ -154,12 +152,6 @@ void nfs4_put_close(struct xdr_writer *w, const struct nfs4_stateid *stateid)
     xdr_put_u32(w, NFS4_OP_CLOSE);
     xdr_put_u32(w, 0); /* seqid: not used in a session */
     put_stateid(w, stateid);
-}
-
-void nfs4_put_secinfo(struct xdr_writer *w)
-{
-    xdr_put_u32(w, NFS4_OP_SECINFO_NO_NAME);
-    xdr_put_u32(w, 0); /* SECINFO_STYLE4_CURRENT_FH */
 }
 
 void nfs4_put_exchange_id(struct xdr_writer *w, uint64_t verifier, const void *owner,
@@ -506,23 +498,6 @@ void nfs4_get_open(struct xdr_reader *r, struct nfs4_stateid *stateid)
 void nfs4_get_close(struct xdr_reader *r)
 {
     xdr_get_room(r, NFS4_STATEID);
-}
-
-void nfs4_get_secinfo(struct xdr_reader *r, uint32_t *flavors, uint32_t *count)
-{
-    uint32_t entries = xdr_get_u32(r), length;
-    *count = 0;
-    if (entries > FLAVORS_MAX)
-        xdr_reader_fail(r);
-    for (uint32_t i = 0; i < entries && !r->bad; i++) {
-        uint32_t flavor = xdr_get_u32(r);
-        if (flavor == GSS) {
-            xdr_get_opaque(r, NFS4_OPAQUE_MAX, &length);
-            xdr_get_room(r, 8); /* quality of protection, and service */
-        }
-        if (!r->bad && *count < NFS4_SECURITY_MAX)
-            flavors[(*count)++] = flavor;
-    }
 }
 
 static void get_opaque(struct xdr_reader *r, struct nfs4_opaque *opaque)

@@ -49,7 +49,8 @@ void nfs4_put_set_size(struct xdr_writer *w, const struct nfs4_stateid *stateid,
 void nfs4_put_open(struct xdr_writer *w, uint64_t client, const void *owner, uint32_t length,
                    uint32_t share);
 void nfs4_put_close(struct xdr_writer *w, const struct nfs4_stateid *stateid);
-void nfs4_put_secinfo(struct xdr_writer *w); /* SECINFO_NO_NAME for the current handle */
+/* SECINFO_NO_NAME for the current handle, or SECINFO for a name in it. */
+void nfs4_put_secinfo(struct xdr_writer *w, const char *name, size_t length);
 
 void nfs4_put_exchange_id(struct xdr_writer *w, uint64_t verifier, const void *owner,
                           uint32_t length);
@@ -89,7 +90,7 @@ void nfs4_get_commit(struct xdr_reader *r, uint64_t *verifier);
 void nfs4_get_set(struct xdr_reader *r);
 void nfs4_get_open(struct xdr_reader *r, struct nfs4_stateid *stateid);
 void nfs4_get_close(struct xdr_reader *r);
-/* At most NFS4_SECURITY_MAX flavours; *count: how many. */
+/* Of either. At most NFS_FLAVORS_MAX flavors, as MOUNT numbers them; *count: how many. */
 void nfs4_get_secinfo(struct xdr_reader *r, uint32_t *flavors, uint32_t *count);
 void nfs4_get_exchange_id(struct xdr_reader *r, struct nfs4_exchange_id *exchange);
 void nfs4_get_create_session(struct xdr_reader *r, struct nfs4_create_session *session);

@@ -47,6 +47,14 @@ static void leave(void)
     sys_foreign_leave(SYS_FOREIGN_KERBEROS);
 }
 
+const char *rpc_gss_function(size_t index)
+{
+#define NAME(name) "gss_" #name,
+    static const char *const names[] = {RPC_GSS_FUNCTIONS(NAME)};
+#undef NAME
+    return index < sizeof(names) / sizeof(names[0]) ? names[index] : NULL;
+}
+
 static bool resolve(void *library, const char **missing)
 {
     struct {

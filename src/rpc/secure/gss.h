@@ -48,6 +48,8 @@ const char *rpc_gss_remedy(enum rpc_gss_why why);
 
 /* Loads the library, once. False: see `fault`. */
 bool rpc_gss_load(struct rpc_gss_fault *fault);
+/* The functions that the library must have, by index. NULL: there are fewer. Static. */
+const char *rpc_gss_function(size_t index);
 /* Is it loaded, and of use in this process? */
 bool rpc_gss_is_loaded(void);
 

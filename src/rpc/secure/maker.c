@@ -34,6 +34,7 @@ static struct {
     pthread_mutex_t lock; /* guards the list, `started`, `walking` and `leaving`; held briefly */
     struct rpc_secure *first;
     bool started, walking;
+    _Atomic bool runs;      /* as `started`, without the lock */
     _Atomic bool starved;   /* the last thread for a context could not be started */
     _Atomic uint32_t kicks; /* futex */
 } makers = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -77,8 +78,8 @@ static void say(const struct rpc_making *making, bool waits)
     char subject[512];
     const struct rpc_gss_fault *fault = &making->fault;
     const char *server = making->identity->server + strlen("nfs@");
-    snprintf(subject, sizeof(subject), "kerberos %u %d %d %.300s", making->identity->uid,
-             (int)fault->why, waits, server);
+    snprintf(subject, sizeof(subject), "kerberos %u %d %.300s", making->identity->uid,
+             (int)fault->why, server);
     if (!run_may_say(subject, SAY_EVERY_S))
         return;
     const char *remedy = rpc_gss_remedy(fault->why);
@@ -381,6 +382,7 @@ static bool start(void)
     pthread_mutex_lock(&makers.lock);
     if (!makers.started && !sys_critical_in_handler()) {
         makers.started = sys_thread_start(look_after_all, NULL, "Kerberos");
+        atomic_store(&makers.runs, makers.started);
         sys_foreign_aside_start();
     }
     bool started = makers.started;
@@ -403,12 +405,13 @@ void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
 {
     struct rpc_secure *secure = transport->secure;
     bool wanted = false;
+    if (atomic_load_explicit(&makers.runs, memory_order_relaxed) && !atomic_load(&makers.starved))
+        return;
     for (unsigned i = 0; secure && i < RPC_PLACES; i++)
         wanted = wanted || secure->places[i].wanted;
     if (!wanted || busy || sys_critical_in_handler())
         return;
-    bool can_start =
-        !sys_foreign_has_ended(SYS_FOREIGN_KERBEROS) && start() && !atomic_load(&makers.starved);
+    bool can_start = !sys_foreign_is_ending() && start() && !atomic_load(&makers.starved);
     struct rpc_making *making = can_start ? NULL : take(secure, sys_now_ns());
     if (!making)
         return;
@@ -524,6 +527,7 @@ struct rpc_secure *rpc_secure_of(struct rpc_transport *transport)
     makers.first = secure;
     pthread_mutex_unlock(&makers.lock);
     transport->secure = secure;
+    transport->special = true;
     start();
     return secure;
 }

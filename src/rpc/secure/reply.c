@@ -197,6 +197,19 @@ static int denied(struct rpc_transport *transport, struct rpc_call *call, const 
     return harmless ? 0 : -ECONNRESET;
 }
 
+/*
+ * The server says that it could not execute the call. The verifier is good, but nothing protects
+ * the status: somebody on the way may have changed it. So the call is sent again, a few times.
+ */
+static int failed(struct rpc_transport *transport, struct rpc_call *call, int error)
+{
+    if (call->dress->forgeries++ < RPC_DENIALS_MAX)
+        send_again(transport, call);
+    else
+        end_unsettled(transport, call, error);
+    return 0;
+}
+
 /* The answer to a call that makes a context: verifier and results, as they came. */
 static int answer_making(struct rpc_transport *transport, struct rpc_call *call,
                          const uint8_t *message, size_t length)
@@ -239,12 +252,8 @@ int rpc_secure_answered(void *context, struct rpc_call *call, uint8_t *message, 
     if (result != 0)
         return unverifiable(transport, call, "the verifier", result);
     int parsed = rpc_reply_parse(message, length, &at);
-    if (parsed <= 0) {
-        call->error = parsed == 0 ? -EBADMSG : parsed;
-        call->results_length = call->received = 0;
-        rpc_call_answered(transport, call);
-        return 0;
-    }
+    if (parsed <= 0)
+        return failed(transport, call, parsed == 0 ? -EBADMSG : parsed);
     results = (struct span){message + at, length - at};
     result = unpack(call, copy, &results);
     if (result != 0)

@@ -80,6 +80,21 @@ int work_file(const struct work *work, const char *path, int flags, uint64_t *bl
     return file;
 }
 
+// The memory that the process has now. Of ru_maxrss exec() keeps what the parent had.
+static long resident_kb(void)
+{
+    char text[64];
+    long total, resident = 0;
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    if (sscanf(text, "%ld %ld", &total, &resident) != 2)
+        resident = 0;
+    if (file >= 0)
+        close(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
 void work_print(const struct work *work, const struct work_done *done, const struct measure *m,
                 const struct histogram *latency)
 {
@@ -102,6 +117,7 @@ void work_print(const struct work *work, const struct work_done *done, const str
            seconds, (double)done->ops / seconds);
     printf(", \"user_us_per_op\": %.3f, \"sys_us_per_op\": %.3f, \"cpu_us_per_op\": %.3f", user,
            sys, user + sys);
+    printf(", \"rss_kb\": %ld", resident_kb());
     if (done->syscalls >= 0)
         printf(", \"syscalls_per_op\": %.3f", done->syscalls / ops);
     else

@@ -1,5 +1,6 @@
 /* See connections.h. */
 #include "connections.h"
+#include "tls.h"
 
 struct path paths[PATHS_MOST];
 
@@ -22,6 +23,13 @@ bool happens(struct chance *chance)
         return false;
     chance->left--;
     return true;
+}
+
+void change_bit(unsigned char *bytes, size_t length)
+{
+    enum { HEAD_BYTES = 72 };
+    size_t most = random_next(&random_state) % 2 && length > HEAD_BYTES ? HEAD_BYTES : length;
+    bytes[random_next(&random_state) % most] ^= 1 << random_next(&random_state) % 8;
 }
 
 bool dark(const struct connection *c, enum direction direction)
@@ -139,6 +147,7 @@ static void listener_ready(struct watch *watch, short events)
     c->ends[CALLS] = end_make(c, fd, POLLIN);
     c->next = connections;
     connections = c;
+    tls_accepted(c);
     path->counters.connections++;
     if (!dark(c, CALLS))
         server_connect(c);

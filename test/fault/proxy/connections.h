@@ -17,27 +17,31 @@ struct chance {
 
 struct faults {
     uint64_t delay_ms, jitter_ms, split, stall_ms, limit, drop_after, verifier;
-    struct chance drop[2], reorder[2], duplicate[2], stall[2], corrupt[FIELDS];
+    struct chance drop[2], reorder[2], duplicate[2], stall[2], tamper[2], corrupt[FIELDS], rekey;
     struct {
         uint32_t status;
         struct chance chance;
     } answer[NFS_PROCEDURES];
-    bool blackhole[2], refuse;
+    bool blackhole[2], refuse, deny;
     uint64_t hold_count, hold_offset; /* 0, NEVER: none */
     uint32_t hold_procedure;
     bool hold_blackhole, hold_reset, hold_refuse, hold_late;
     uint64_t hold_after_ms; /* NEVER: until `release` */
 };
 
-#define COUNTERS   \
-    X(connections) \
-    X(refused)     \
-    X(calls)       \
-    X(replies)     \
-    X(forwarded)   \
-    X(dropped)     \
-    X(duplicated)  \
-    X(corrupted) X(answered) X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded)
+#define COUNTERS                                                                          \
+    X(connections)                                                                        \
+    X(refused)                                                                            \
+    X(calls)                                                                              \
+    X(replies)                                                                            \
+    X(forwarded)                                                                          \
+    X(dropped)                                                                            \
+    X(duplicated)                                                                         \
+    X(corrupted)                                                                          \
+    X(answered)                                                                           \
+    X(resets)                                                                             \
+    X(same_port) X(other_port) X(held) X(delivered) X(discarded) X(handshakes) X(rekeyed) \
+        X(tampered) X(broken) X(denied) X(clear) X(plain) X(krb5) X(krb5i) X(krb5p)
 
 struct counters {
 #define X(name) uint64_t name;
@@ -83,6 +87,7 @@ struct connection {
     } in_flight[IN_FLIGHT];
     struct held *held;
     bool released;
+    struct tls *tls; /* of the client's end; NULL: it is in clear */
 };
 
 /* A WRITE or SETATTR on its way to the server, for long. */
@@ -112,6 +117,8 @@ extern struct held *helds;
 extern uint64_t random_state;
 
 bool happens(struct chance *chance);
+/* Changes one bit. Half of the time it is one of the head. */
+void change_bit(unsigned char *bytes, size_t length);
 bool dark(const struct connection *c, enum direction direction);
 
 /* ---- connections ---- */

@@ -1,5 +1,6 @@
 /* See relay.h. */
 #include "relay.h"
+#include "tls.h"
 
 /* ---- records ---- */
 
@@ -17,7 +18,7 @@ static void forward(struct connection *c, enum direction direction, struct messa
         m->due = flow->last_due;
     if (!faults->reorder[direction].percent)
         flow->last_due = m->due;
-    while (*link && ((*link)->sent || (*link)->due <= m->due))
+    while (*link && ((*link)->sent || (*link)->sealed || (*link)->due <= m->due))
         link = &(*link)->next;
     m->next = *link;
     *link = m;
@@ -59,11 +60,40 @@ static void answer_failure(struct connection *c, const struct call *call, uint32
     forward(c, REPLIES, message_make(reply, length));
 }
 
+/*
+ * Somebody on the way changes a bit of what Kerberos protects (RFC 2203): of a call or reply with
+ * RPCSEC_GSS. Mark and xid stay.
+ */
+static void tamper(struct connection *c, enum direction direction, struct message *m)
+{
+    size_t flavor_at = direction == CALLS ? 28 : 16;
+    if (c->tls || m->length < flavor_at + 12 ||
+        wire_load32(m->data + 8) != (direction == CALLS ? RPC_CALL : RPC_REPLY) ||
+        wire_load32(m->data + flavor_at) != RPCSEC_GSS ||
+        !happens(&c->path->faults.tamper[direction]))
+        return;
+    c->path->counters.tampered++;
+    change_bit(m->data + 8, m->length - 8);
+}
+
+/* Counts how calls of NFS are protected (RFC 2203, section 5): all but NULL, and those that end a
+ * context, which are NULL. */
+static void count_protection(struct counters *counters, const struct message *m)
+{
+    uint64_t *services[] = {&counters->krb5, &counters->krb5i, &counters->krb5p};
+    if (m->length < 52 || wire_load32(m->data + 16) != NFS_PROGRAM ||
+        wire_load32(m->data + 24) == NFS_NULL)
+        return;
+    uint32_t service = wire_load32(m->data + 28) == RPCSEC_GSS ? wire_load32(m->data + 48) : 0;
+    ++*(service >= 1 && service <= 3 ? services[service - 1] : &counters->plain);
+}
+
 static void call_came(struct connection *c, struct message *m)
 {
     struct faults *faults = &c->path->faults;
     c->path->counters.calls++;
     c->calls++;
+    count_protection(&c->path->counters, m);
     struct call call;
     bool nfs = call_parse(m->data + 4, m->length - 4, &call) && call.program == NFS_PROGRAM &&
                call.procedure < NFS_PROCEDURES;
@@ -82,6 +112,7 @@ static void call_came(struct connection *c, struct message *m)
         c->path->counters.dropped++;
         free(m);
     } else {
+        tamper(c, CALLS, m);
         pass_on(c, CALLS, m);
     }
 }
@@ -131,6 +162,7 @@ static void reply_came(struct connection *c, struct message *m)
         free(m);
     } else {
         corrupt(c, m);
+        tamper(c, REPLIES, m);
         pass_on(c, REPLIES, m);
     }
 }
@@ -146,6 +178,8 @@ static bool flow_send(struct connection *c, enum direction direction, uint64_t n
     if (!to || (direction == CALLS && c->connecting))
         return true;
     while (flow->out && flow->out->due <= now && flow->stalled <= now && !dark(c, direction)) {
+        if (direction == REPLIES && c->tls && !tls_seal_first(c))
+            break;
         struct message *m = flow->out;
         size_t part = m->length - m->sent;
         if (m->sent == 0 && m->length > 8 && happens(&faults->stall[direction])) {
@@ -171,6 +205,8 @@ static bool flow_send(struct connection *c, enum direction direction, uint64_t n
         flow->queued -= m->length;
         free(m);
     }
+    if (flow->ending && !flow->ended && !flow->out && direction == REPLIES && c->tls)
+        tls_say_end(c);
     if (flow->ending && !flow->ended && !flow->out) {
         shutdown(to->watch.fd, SHUT_WR);
         flow->ended = true;
@@ -202,7 +238,7 @@ static void end_receive(struct connection *c, enum direction side)
     struct flow *flow = &c->flows[side];
     struct end *end = c->ends[side];
     bool garbage = false;
-    int got = input_receive(&flow->in, end->watch.fd);
+    int got = side == CALLS && c->tls ? tls_receive(c) : input_receive(&flow->in, end->watch.fd);
     if (got == -2) {
         end_lost(c, side);
         return;
@@ -294,6 +330,7 @@ uint64_t relay_due(uint64_t now)
             flow_empty(&c->flows[d]);
             free(c->flows[d].in.bytes);
         }
+        tls_free(c);
         free(c);
     }
     return next;

@@ -150,6 +150,13 @@ enum effect {
     DATA_REFUSED = 256,
     OF_V3 = 512,        /* a proxy cannot do it to NFSv4.1 */
     OF_SESSIONS = 1024, /* only NFSv4.1 has them */
+    OF_CLEAR = 2048,    /* a proxy cannot do it under Kerberos, which signs what replies say */
+    OF_TLS = 4096,
+    OF_KERBEROS = 8192,
+    OF_SEALED = 16384, /* only where what is changed on the way is noticed: TLS, krb5i, krb5p */
+    /* Not both at once, but in the kind kill-both: a sync may tell a loss then. */
+    KILLS = 32768,
+    KILLS_AGENT = 65536,
 };
 
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
@@ -159,6 +166,8 @@ struct journal {
     unsigned processes, threads; /* threads of each process */
     char directory[256];
     bool apis[API_COUNT];
+    bool keeps_user; /* no process becomes another one */
+    bool no_agent;   /* it does not see to what the dead left: a sync of others may tell a loss */
 
     _Atomic uint32_t step; /* round * 4 + phase; a futex that the workers wait on */
     _Atomic uint32_t arrived, stop;

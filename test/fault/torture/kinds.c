@@ -405,7 +405,7 @@ static const char *any_visit(struct plan *p)
     const struct visit *visit;
     do
         visit = &visits[plan_pick(p, 0, VISITS - 1)];
-    while (visit->narrow);
+    while (visit->narrow || (journal->keeps_user && strcmp(visit->name, "user") == 0));
     return visit->name;
 }
 
@@ -489,19 +489,19 @@ const struct kind kinds[] = {
     {"dropafter", plan_dropafter, TO_PROXY, 4, 1, 0},
     {"drop", plan_drop, TO_PROXY, 1, 1, 0},
     {"corrupt", plan_corrupt, TO_PROXY, 2, 1, 0},
-    {"damage", plan_damage, TO_PROXY, 3, 1, REFUSES | OF_V3},
-    {"jukebox", plan_jukebox, TO_PROXY, 2, 1, 0},
-    {"verifier", plan_verifier, TO_PROXY, 5, 1, OF_V3},
+    {"damage", plan_damage, TO_PROXY, 3, 1, REFUSES | OF_V3 | OF_CLEAR},
+    {"jukebox", plan_jukebox, TO_PROXY, 2, 1, OF_CLEAR},
+    {"verifier", plan_verifier, TO_PROXY, 5, 1, OF_V3 | OF_CLEAR},
     {"halfclose", plan_halfclose, TO_PROXY, 3, 1, 0},
     {"flap", plan_flap, TO_PROXY, 3, 1, 0},
-    {"full", plan_full, TO_PROXY, 4, 1, REFUSES | OF_V3},
-    {"full-commit", plan_full_commit, TO_PROXY, 3, 1, CALLS_FAIL | OF_V3},
-    {"read-only", plan_read_only, TO_PROXY, 3, 1, REFUSES | OF_V3},
+    {"full", plan_full, TO_PROXY, 4, 1, REFUSES | OF_V3 | OF_CLEAR},
+    {"full-commit", plan_full_commit, TO_PROXY, 3, 1, CALLS_FAIL | OF_V3 | OF_CLEAR},
+    {"read-only", plan_read_only, TO_PROXY, 3, 1, REFUSES | OF_V3 | OF_CLEAR},
     {"limit", plan_limit, TO_PROXY, 3, 1, 0},
     {"hold", plan_hold, TO_PROXY, 2, 2, 0},
     {"late", plan_late, TO_PROXY, 5, 2, 0},
     {"power-loss", plan_power_loss, TO_POWER, 14, 1, 0},
-    {"full-loss", plan_full_loss, TO_POWER, 4, 1, REFUSES | OF_V3},
+    {"full-loss", plan_full_loss, TO_POWER, 4, 1, REFUSES | OF_V3 | OF_CLEAR},
     {"bad-disk", plan_bad_disk, TO_POWER, 4, 1, CALLS_FAIL | DATA_FORGET},
     {"limits", plan_limits, TO_POWER, 3, 1, 0},
     {"slow-commits", plan_slow_commits, TO_POWER, 2, 1, 0},
@@ -516,15 +516,15 @@ const struct kind kinds[] = {
     {"restart", plan_restart, TO_RESTART, 8, 1, 0},
     {"offline", plan_offline, TO_COMMAND, 3, 2, 0},
     {"hand-over", plan_hand_over, TO_WORKER, 4, 1, MOVES_FILES},
-    {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS},
+    {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS | KILLS},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
-    {"kill", plan_kill, TO_WORKER, 4, 1, NEW_PROCESSES},
-    {"kill-agent", plan_kill_agent, TO_WORKER, 4, 1, 0},
+    {"kill", plan_kill, TO_WORKER, 4, 1, NEW_PROCESSES | KILLS},
+    {"kill-agent", plan_kill_agent, TO_WORKER, 4, 1, KILLS_AGENT},
     {"kill-both", plan_kill_both, TO_WORKER, 4, 1, REFUSES | NO_OTHERS},
-    {"kill-late", plan_kill_late, TO_PROXY, 3, 1, NEW_PROCESSES},
+    {"kill-late", plan_kill_late, TO_PROXY, 3, 1, NEW_PROCESSES | KILLS},
     {"hold-size", plan_hold_size, TO_PROXY, 2, 2, 0},
     {"late-size", plan_late_size, TO_PROXY, 4, 2, 0},
-    {"kill-size", plan_kill_size, TO_PROXY, 3, 1, NEW_PROCESSES},
+    {"kill-size", plan_kill_size, TO_PROXY, 3, 1, NEW_PROCESSES | KILLS},
     {"worlds", plan_worlds, TO_WORKER, 5, 1, MOVES_FILES | NEW_PROCESSES},
     {"worlds-loss", plan_worlds_loss, TO_POWER, 4, 1, MOVES_FILES | NEW_PROCESSES},
     {"worlds-back", plan_worlds_back, TO_POWER, 3, 1, MOVES_FILES | NEW_PROCESSES},
@@ -532,12 +532,19 @@ const struct kind kinds[] = {
     {"worlds-refuse", plan_worlds_refuse, TO_PROXY, 2, 1, MOVES_FILES | NEW_PROCESSES},
     {"narrow", plan_narrow, TO_WORKER, 1, 1, MOVES_FILES | NO_OTHERS},
     {"appends", plan_calm, TO_WORKER, 4, 1, MOSTLY_APPENDS},
+    {"tamper", plan_tamper, TO_PROXY, 8, 1, OF_SEALED},
+    {"rekey", plan_rekey, TO_PROXY, 3, 1, OF_TLS},
+    {"deny", plan_deny, TO_PROXY, 4, 1, OF_TLS},
+    {"ticket-away", plan_ticket_away, TO_COMMAND, 4, 1, OF_KERBEROS},
+    {"ticket-ends", plan_ticket_ends, TO_COMMAND, 2, 1, OF_KERBEROS},
+    {"kdc-away", plan_kdc_away, TO_COMMAND, 4, 1, OF_KERBEROS},
 };
 
 static bool excluded(unsigned effects)
 {
     const unsigned fails = MOVES_FILES | CALLS_FAIL, comes = NEW_HANDLES | NEW_PROCESSES;
-    return (effects & fails) == fails || (effects & comes) == comes;
+    const unsigned both = KILLS | KILLS_AGENT;
+    return (effects & fails) == fails || (effects & comes) == comes || (effects & both) == both;
 }
 
 void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned paths,
@@ -555,7 +562,10 @@ void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned paths,
                 break;
             at -= weight;
         }
-        if (excluded(p->effects | kinds[i].effects))
+        unsigned effects = kinds[i].effects;
+        if (effects & KILLS && journal->no_agent)
+            effects |= REFUSES;
+        if (excluded(p->effects | effects))
             continue;
         if (kinds[i].effects & NO_OTHERS) {
             *p = (struct plan){.random = p->random, .paths = paths, .length_ms = PLAN_MS};
@@ -563,6 +573,6 @@ void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned paths,
         }
         strcat(strcat(p->names, p->names[0] ? "+" : ""), kinds[i].name);
         kinds[i].plan(p);
-        p->effects |= kinds[i].effects;
+        p->effects |= effects;
     }
 }

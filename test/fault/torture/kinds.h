@@ -2,6 +2,7 @@
 #ifndef FAULT_KINDS_H
 #define FAULT_KINDS_H
 
+#include "sealed_kinds.h"
 #include "session_kinds.h"
 #include "visitor.h"
 
@@ -14,7 +15,7 @@ struct kind {
     unsigned weight, paths; /* paths: at least */
     unsigned effects;       /* of enum effect */
 };
-enum { KINDS = 56 };
+enum { KINDS = 62 };
 extern const struct kind kinds[KINDS];
 
 /* Of the kinds in `allowed`, one, or in every third round two at once. */

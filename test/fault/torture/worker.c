@@ -152,6 +152,8 @@ static void fork_act(struct worker *w)
     choose(w, op);
     if (!op->writes)
         return;
+    if (ending == END_KILLED && journal->no_agent)
+        ending = END_EXIT;
     begin(w, op);
     pid_t parent = getpid(), child = fork();
     if (child == 0) {
