@@ -34,9 +34,11 @@ static struct {
     pthread_mutex_t lock; /* guards the list, `started`, `walking` and `leaving`; held briefly */
     struct rpc_secure *first;
     bool started, walking;
-    _Atomic bool runs;      /* as `started`, without the lock */
-    _Atomic bool starved;   /* the last thread for a context could not be started */
-    _Atomic uint32_t kicks; /* futex */
+    _Atomic bool runs;       /* as `started`, without the lock */
+    _Atomic bool starved;    /* the last thread for a context could not be started */
+    _Atomic uint32_t kicks;  /* futex */
+    _Atomic bool soon;       /* the thread shall look again within HELD_UP_NS */
+    _Atomic uint64_t due_ns; /* when it looks at the latest; UINT64_MAX: it is looking */
 } makers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- one context ---- */
@@ -362,7 +364,12 @@ static void *look_after_all(void *argument)
     sys_critical_enter();
     for (;;) {
         uint32_t kicks = atomic_load(&makers.kicks);
+        atomic_store(&makers.due_ns, UINT64_MAX);
+        bool soon = atomic_exchange(&makers.soon, false);
         uint64_t next = walk(), now = sys_now_ns();
+        if (soon && next > now + HELD_UP_NS)
+            next = now + HELD_UP_NS;
+        atomic_store(&makers.due_ns, next);
         uint64_t left = next > now ? next - now : 1000000;
         struct timespec limit = {(time_t)(left / SECOND_NS), (long)(left % SECOND_NS)};
         sys_futex(&makers.kicks, FUTEX_WAIT_PRIVATE, kicks, &limit);
@@ -375,6 +382,14 @@ void rpc_secure_kick(struct rpc_secure *secure)
     (void)secure;
     atomic_fetch_add(&makers.kicks, 1);
     sys_futex(&makers.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+void rpc_secure_look_soon(struct rpc_secure *secure, uint64_t now)
+{
+    if (atomic_load(&makers.due_ns) <= now + HELD_UP_NS)
+        return;
+    atomic_store(&makers.soon, true);
+    rpc_secure_kick(secure);
 }
 
 static bool start(void)

@@ -171,7 +171,7 @@ static void park(struct rpc_transport *transport, struct rpc_call *call)
     if (!rpc_context_is_good(place->context, now) || rpc_context_is_held_up(place->context, now))
         want(secure, place, call);
     else if (first && now - place->context->stands_ns <= HELD_UP_NS)
-        rpc_secure_kick(secure); /* it looks later whether the context is held up */
+        rpc_secure_look_soon(secure, now);
 }
 
 void rpc_secure_park_first(struct rpc_transport *transport)
@@ -324,7 +324,8 @@ static bool may_go_plain(const struct rpc_transport *transport, const struct rpc
 {
     if (call->identity == &rpc_identity_barred)
         return false;
-    return !transport->channel->server->options.kerberos_only || rpc_word(call->head + PROCEDURE_AT) == 0;
+    return !transport->channel->server->options.kerberos_only ||
+           rpc_word(call->head + PROCEDURE_AT) == 0;
 }
 
 static bool may_go(struct rpc_transport *transport, struct rpc_call *call)

@@ -197,6 +197,10 @@ int rpc_secure_verified(void *transport, struct rpc_call *call, const uint8_t *m
 struct rpc_secure *rpc_secure_of(struct rpc_transport *transport);
 /* A place wants a context. */
 void rpc_secure_kick(struct rpc_secure *secure);
+/* A call is parked as the window is full: somebody looks in a moment whether the context is held
+ * up. With more calls than the window has room for that is often so: it mostly costs no system
+ * call. */
+void rpc_secure_look_soon(struct rpc_secure *secure, uint64_t now);
 /* Do threads of ours make contexts in this process? If not, threads that wait do. */
 bool rpc_secure_is_looked_after(void);
 /* Tells the server that the contexts are not needed any more. Waits for its answers, at most so
