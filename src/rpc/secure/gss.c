@@ -445,6 +445,8 @@ int rpc_gss_step(struct rpc_gss_making *making, const void *token, size_t length
     making->context = context;
     if (GSS_ERROR(major)) {
         describe(major, minor, fault);
+        if (making->identity->keytab && fault->why == RPC_GSS_EXPIRED)
+            fault->why = RPC_GSS_KEYTAB; /* it ended a moment ago; no kinit is needed */
         if (out.length > 0)
             gss.release_buffer(&minor, &out);
     } else {
