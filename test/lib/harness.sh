@@ -199,9 +199,9 @@ process_start_time() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f
 process_remember() { harness_started+=("$1 $(process_start_time "$1")"); }
 # Ends a remembered process: process_end PID [SIGNAL]. A number that was reused meanwhile is left alone.
 process_end() {
-    local entry
+    local entry is="$1 $(process_start_time "$1")"
     for entry in "${harness_started[@]}"; do
-        if [ "$entry" = "$1 $(process_start_time "$1")" ]; then
+        if [ "$entry" = "$is" ]; then
             kill -"${2:-KILL}" "$1" 2>/dev/null
             wait "$1" 2>/dev/null
         fi
