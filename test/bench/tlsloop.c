@@ -61,7 +61,8 @@ int main(int argc, char **argv)
     size_t size = argc == 4 ? (size_t)atol(argv[3]) : 0;
     if (size < 1 || size + HEAD > sizeof(bytes)) {
         fputs("usage: tlsloop CERTIFICATE KEY SIZE\n"
-              "Prints what a record with SIZE bytes takes to be made, and to be read as a head and the rest; and\n"
+              "Prints what a record with SIZE bytes takes to be made, and to be read as a head and "
+              "the rest; and\n"
               "the same of a short one: microseconds of CPU.\n",
               stderr);
         return 2;
@@ -95,7 +96,8 @@ int main(int argc, char **argv)
         }
     }
     const double all = ROUNDS * RECORDS;
-    printf("{\"size\": %zu, \"write\": %.3f, \"read\": %.3f, \"small_write\": %.3f, \"small_read\": %.3f, \"cipher\": \"%s\"}\n",
+    printf("{\"size\": %zu, \"write\": %.3f, \"read\": %.3f, \"small_write\": %.3f, "
+           "\"small_read\": %.3f, \"cipher\": \"%s\"}\n",
            size, written[0] / all, read[0] / all, written[1] / all, read[1] / all,
            SSL_CIPHER_get_name(SSL_get_current_cipher(ends[0])));
     return 0;
