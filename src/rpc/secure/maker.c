@@ -80,8 +80,8 @@ static void say(const struct rpc_making *making, bool waits)
     char subject[512];
     const struct rpc_gss_fault *fault = &making->fault;
     const char *server = making->identity->server + strlen("nfs@");
-    snprintf(subject, sizeof(subject), "kerberos %u %d %.300s", making->identity->uid,
-             (int)fault->why, server);
+    snprintf(subject, sizeof(subject), "kerberos %u %d %d %.300s", making->identity->uid,
+             (int)fault->why, waits, server);
     if (!run_may_say(subject, SAY_EVERY_S))
         return;
     const char *remedy = rpc_gss_remedy(fault->why);
