@@ -189,5 +189,7 @@ mariadb_scene() {
     equal "MariaDB: CHECK TABLE ... EXTENDED" "$(maria_check_tables)" $maria_tables
     check "MariaDB: stop" maria_stop
     check "MariaDB: innochecksum of what the kernel reads" maria_checksums "$maria_data"
-    equal "MariaDB: no error in its log" "$(grep -E '\[ERROR\]|Got error|corrupt' "$maria_log" | head -n 3)" ""
+    # With Kerberos the kernel's client of the guest, which has no names for users, changes no owners.
+    equal "MariaDB: no error in its log" \
+        "$(grep -E '\[ERROR\]|Got error|corrupt' "$maria_log" | grep -v "copy ownership.*Invalid argument" | head -n 3)" ""
 }
