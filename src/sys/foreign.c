@@ -10,7 +10,7 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { FORK_WAIT_MS = 1000, END_WAIT_MS = 1000 };
+enum { FORK_WAIT_MS = 1000, END_WAIT_MS = 1000, PAUSE_WAIT_MS = 1000, PAUSE_MS = 100 };
 
 /* ---- loading ---- */
 
@@ -32,8 +32,10 @@ static _Atomic unsigned coming[SYS_FOREIGNS], inside[SYS_FOREIGNS];
 static _Atomic uint32_t forking;  /* also a futex for threads at the gate */
 static _Atomic uint64_t begun_ns; /* when the last fork began */
 static _Atomic bool lost[SYS_FOREIGNS];
-static _Atomic bool ended;   /* see sys_foreign_end() */
-static __thread bool ending; /* by this thread */
+static _Atomic bool ended;                       /* see sys_foreign_end() */
+static __thread bool ending;                     /* by this thread */
+static _Atomic uint64_t paused_ns[SYS_FOREIGNS]; /* until then; see sys_foreign_pause() */
+static __thread bool pausing;                    /* by this thread */
 
 static __thread unsigned deep[SYS_FOREIGNS]; /* how often this thread is inside */
 static __thread unsigned forks; /* forks that this thread began: a handler may fork amidst one */
@@ -70,6 +72,16 @@ static void await_forks(enum sys_foreign which)
     }
 }
 
+static void await_pause(enum sys_foreign which)
+{
+    int left;
+    while ((left = left_ms(atomic_load(&paused_ns[which]))) > 0) {
+        atomic_fetch_sub(&coming[which], 1);
+        sys_nanosleep_ms(left);
+        atomic_fetch_add(&coming[which], 1);
+    }
+}
+
 /* At the end of the process: as good as for ever. */
 static bool stay_out(enum sys_foreign which)
 {
@@ -88,6 +100,8 @@ bool sys_foreign_enter(enum sys_foreign which)
     atomic_fetch_add(&coming[which], 1);
     if (__builtin_expect(atomic_load(&forking) > 0, false) && forks == 0)
         await_forks(which);
+    if (__builtin_expect(atomic_load(&paused_ns[which]) > 0, false) && !pausing)
+        await_pause(which);
     if (__builtin_expect(atomic_load(&ended), false) && !ending)
         return stay_out(which);
     atomic_fetch_add(&inside[which], 1);
@@ -107,12 +121,27 @@ bool sys_foreign_usable(enum sys_foreign which)
     return !atomic_load_explicit(&lost[which], memory_order_relaxed);
 }
 
+static bool has_others(enum sys_foreign which)
+{
+    return atomic_load(&coming[which]) > (deep[which] > 0 ? 1u : 0u);
+}
+
 static bool is_inside(void)
 {
     bool any = false;
     for (int which = 0; which < SYS_FOREIGNS; which++)
-        any = any || atomic_load(&coming[which]) > (deep[which] > 0 ? 1u : 0u);
+        any = any || has_others((enum sys_foreign)which);
     return any;
+}
+
+void sys_foreign_pause(enum sys_foreign which)
+{
+    uint64_t until_ns = deadline_ns(PAUSE_WAIT_MS);
+    pausing = true;
+    atomic_store(&paused_ns[which], until_ns);
+    while (has_others(which) && left_ms(until_ns) > 0)
+        sys_nanosleep_ms(1);
+    atomic_store(&paused_ns[which], deadline_ns(PAUSE_MS));
 }
 
 bool sys_foreign_is_ending(void)

@@ -45,7 +45,11 @@ void sys_foreign_fork_end(void);
  * finalizers of other libraries may use files.
  */
 void sys_foreign_end(void);
-/* Is the caller the only thread that may go in? */
+/* The library is about to take away, for a moment, what threads inside may use. Waits until no
+ * other thread is inside, for a second at most, and then lets none of them in for a tenth of a
+ * second. */
+void sys_foreign_pause(enum sys_foreign which);
+/* Is the caller the only thread that may go in, as the process ends? */
 bool sys_foreign_is_ending(void);
 
 /* Handlers for pthread_atfork(), also without those above. They do not wait. */

@@ -2,6 +2,7 @@
  * A program that uses OpenSSL itself, and files of a mount with TLS.
  *
  *     tls_host exit FILE       writes, and ends without fsync
+ *     tls_host ends FILE       ends while a thread reads, after OpenSSL has ended
  *     tls_host cleanup FILE    shuts OpenSSL down, and goes on reading and writing
  *     tls_host fork FILE       many children at once, which read, while threads use OpenSSL
  *     tls_host handler FILE    reads in a handler that interrupts malloc() and OpenSSL
@@ -125,9 +126,16 @@ static void handlers(int fd)
     must(ERR_GET_REASON(ERR_get_error()) == 5 && ERR_get_error() == 0, "the queue of errors");
 }
 
+static void *read_on_and_on(void *unused)
+{
+    for (size_t i = 0;; i++)
+        (void)reads_well(handled_fd, i % 16 * 65536, 65536);
+    return unused;
+}
+
 int main(int argc, char **argv)
 {
-    must(argc == 3, "usage: tls_host exit|cleanup|fork|handler FILE");
+    must(argc == 3, "usage: tls_host exit|ends|cleanup|fork|handler FILE");
     fill();
     use_openssl();
     int fd = open(argv[2], O_RDWR | O_CREAT, 0644);
@@ -140,6 +148,12 @@ int main(int argc, char **argv)
         forks(fd);
     if (strcmp(argv[1], "handler") == 0)
         handlers(fd);
+    if (strcmp(argv[1], "ends") == 0) {
+        pthread_t thread;
+        handled_fd = fd;
+        pthread_create(&thread, NULL, read_on_and_on, NULL);
+        usleep(50000);
+    }
     if (strcmp(argv[1], "cleanup") == 0) {
         OPENSSL_cleanup();
         for (size_t i = 0; i < 16; i++)

@@ -160,6 +160,30 @@ UNIT_TEST(nobody_goes_in_while_a_fork_is_under_way)
     assert_int_equal(atomic_load(&step), LEFT);
 }
 
+static void *goes_in_after_all(void *unused)
+{
+    sys_foreign_enter(SYS_FOREIGN_KERBEROS);
+    atomic_store(&step, LEFT);
+    sys_foreign_leave(SYS_FOREIGN_KERBEROS);
+    return unused;
+}
+
+UNIT_TEST(a_pause_waits_for_the_end_of_a_call_and_passes)
+{
+    pthread_t one, other;
+    start(&one, leaves_soon);
+    await(INSIDE);
+    uint64_t begun_ns = sys_now_ns();
+    sys_foreign_pause(SYS_FOREIGN_KERBEROS);
+    assert_int_equal(atomic_load(&step), LEFT);
+    pthread_join(one, NULL);
+    assert_int_equal(usable(), 3);
+    start(&other, goes_in_after_all);
+    pthread_join(other, NULL);
+    assert_int_equal(atomic_load(&step), LEFT);
+    assert_true(sys_now_ns() - begun_ns >= 100000000);
+}
+
 static void *forks_too_late(void *result)
 {
     *(int *)result = forked(usable);

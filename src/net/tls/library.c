@@ -54,6 +54,13 @@ static const char *find(void *handle, const struct symbol *symbols, size_t count
     return NULL;
 }
 
+/* A program that has begun OpenSSL itself may end it, at its exit at the latest, while threads of
+ * ours are inside. What they use is their own context's, but for what each thread has. */
+static void pause_others(void)
+{
+    sys_foreign_pause(SYS_FOREIGN_TLS);
+}
+
 /*
  * The library's own beginning: by default it would register OPENSSL_cleanup() with atexit(), which
  * would run before this library sends and commits what is left at exit. This holds for the whole
@@ -63,7 +70,8 @@ static const char *find(void *handle, const struct symbol *symbols, size_t count
  */
 static bool begin(struct tls_library *library)
 {
-    if (library->OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) != 1)
+    if (library->OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) != 1 ||
+        library->OPENSSL_atexit(pause_others) != 1)
         return false;
     library->context = library->OSSL_LIB_CTX_new();
     library->method = library->context ? tls_bio_method(library) : NULL;

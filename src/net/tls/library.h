@@ -80,6 +80,7 @@
     X(ERR_set_mark)                    \
     X(EVP_PKEY_free)                   \
     X(OPENSSL_init_crypto)             \
+    X(OPENSSL_atexit)                  \
     X(OSSL_LIB_CTX_free)               \
     X(OSSL_LIB_CTX_new)                \
     X(OpenSSL_version)                 \
