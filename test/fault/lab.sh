@@ -17,8 +17,8 @@
 # Kerberos there is no such place. Records and the numbers in their heads are seen, so calls are lost, held, doubled and
 # late; what replies say cannot be changed but for the worse (tamper). So there are no replies of the proxy's own (full,
 # read-only, jukebox), no other verifiers (verifier, damage), and no losses of power, which take a server that we make.
-# With plain krb5 nothing is changed: it does not protect what calls and replies carry. And no agent sees to what a
-# process left that was killed: it may be set aside, which a sync of others tells, as with the kind kill-both elsewhere.
+# With plain krb5 nothing is changed: it does not protect what calls and replies carry. And without a keytab no agent sees
+# to what a process left that was killed: it may be set aside, which a sync of others tells, as with the kind kill-both.
 
 . "$top/test/lib/kerberos.sh"
 proxy_socket=$T/proxy power_socket=$T/power

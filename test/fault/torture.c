@@ -18,8 +18,8 @@
  * `restart`, `path offline N` or `path online N` on standard output asks to do that; a line on
  * standard input says that it is done. --sessions: files are served by NFSv4.1. --protection: calls
  * are made so; with Kerberos there are lines `ticket short|new|away|back` and `kdc away|back`.
- * --keep-user: no process becomes another user. --soft: calls may time out, whatever the faults
- * are.
+ * --keep-user: no process becomes another user, and the agent has no tickets. --soft: calls may
+ * time out, whatever the faults are.
  * --sabotage damages something behind everybody's back, to show that it is found: see check.h.
  * Ends with 0 when every round was right, else with 1 and the seed, the round, and the block.
  */
@@ -447,7 +447,7 @@ static void journal_start(const char *directory)
     journal->processes = options.processes;
     journal->threads = options.threads;
     journal->keeps_user = options.keep_user;
-    journal->no_agent = !(options.without & OF_KERBEROS);
+    journal->no_agent = options.keep_user;
     if (slots() > SLOTS_MOST || worker_slots() == 0)
         die("--processes, --threads: %d threads at most", SLOTS_MOST);
     snprintf(journal->directory, sizeof journal->directory, "%s", directory);
