@@ -79,6 +79,13 @@ static inline bool names_managed(int fd, const char *path, int flags)
            (path == NULL || (preload_get(&first, path, 1) == 0 && first == '\0'));
 }
 
+/* As names_managed(), with a path: what the kernel makes of none depends on its version. */
+static inline bool names_by_path(int fd, const char *path, int flags)
+{
+    __asm__("" : "+r"(path));
+    return path != NULL && names_managed(fd, path, flags);
+}
+
 static int after_fstatat(int result, int dirfd, const char *path, struct stat *status, int flags)
 {
     if (result == 0 && names_descriptor(path, flags))
@@ -106,7 +113,7 @@ PRELOAD_EXPORT int fstat(int fd, struct stat *status)
 
 PRELOAD_EXPORT int fstatat(int dirfd, const char *path, struct stat *status, int flags)
 {
-    if (names_managed(dirfd, path, flags))
+    if (names_by_path(dirfd, path, flags))
         PRELOAD_RETURN_IF_SERVED(managed_in_silence(dirfd, status));
     int result = PRELOAD_REAL(fstatat)(dirfd, path, status, flags);
     return after_fstatat(result, dirfd, path, status, flags);
@@ -134,7 +141,7 @@ PRELOAD_EXPORT int __fxstat(int version, int fd, struct stat *status)
 PRELOAD_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *status,
                               int flags)
 {
-    if (names_managed(dirfd, path, flags))
+    if (names_by_path(dirfd, path, flags))
         PRELOAD_RETURN_IF_SERVED(managed_in_silence(dirfd, status));
     int result = PRELOAD_REAL(__fxstatat)(version, dirfd, path, status, flags);
     return after_fstatat(result, dirfd, path, status, flags);
