@@ -245,7 +245,7 @@ void rpc_strand(struct rpc_transport *transport, int error);
  */
 void rpc_send_unsent(struct rpc_transport *transport, bool lead);
 
-/* ---- secure.c: connections with TLS ---- */
+/* ---- tls.c: connections with TLS ---- */
 
 /* As receive() of call.c does it in clear. `full`: something waits to be sent. */
 ssize_t rpc_tls_receive(struct net_tls_session *tls, const struct iovec *vectors, int count,
