@@ -52,6 +52,9 @@ struct secure {
     _Atomic unsigned forged;   /* calls with a wrong MIC, or garbage in them */
     _Atomic unsigned in_clear; /* calls without a credential of the mechanism */
     _Atomic unsigned destroyed;
+    /* a test's, see secure_channel.h */
+    struct server *server;
+    struct net_server *client;
 };
 extern struct secure secure;
 

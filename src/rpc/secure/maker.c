@@ -31,10 +31,10 @@ enum {
 };
 
 static struct {
-    pthread_mutex_t lock; /* guards the list, `started`, `walking` and `leaving`; held briefly */
+    pthread_mutex_t lock; /* guards the list, `walking` and `leaving`; held briefly */
     struct rpc_secure *first;
-    bool started, walking;
-    _Atomic bool runs;       /* as `started`, without the lock */
+    bool walking;
+    _Atomic bool started;    /* changes under the lock */
     _Atomic bool starved;    /* the last thread for a context could not be started */
     _Atomic uint32_t kicks;  /* futex */
     _Atomic bool soon;       /* the thread shall look again within HELD_UP_NS */
@@ -397,7 +397,6 @@ static bool start(void)
     pthread_mutex_lock(&makers.lock);
     if (!makers.started && !sys_critical_in_handler()) {
         makers.started = sys_thread_start(look_after_all, NULL, "Kerberos");
-        atomic_store(&makers.runs, makers.started);
         sys_foreign_aside_start();
     }
     bool started = makers.started;
@@ -407,10 +406,7 @@ static bool start(void)
 
 bool rpc_secure_is_looked_after(void)
 {
-    pthread_mutex_lock(&makers.lock);
-    bool started = makers.started;
-    pthread_mutex_unlock(&makers.lock);
-    return started && !atomic_load(&makers.starved);
+    return atomic_load(&makers.started) && !atomic_load(&makers.starved);
 }
 
 /* This thread waits for what needs no further context. */
@@ -420,8 +416,8 @@ void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
 {
     struct rpc_secure *secure = transport->secure;
     bool wanted = false;
-    if (atomic_load_explicit(&makers.runs, memory_order_relaxed) && !atomic_load(&makers.starved) &&
-        !sys_foreign_is_ending())
+    if (atomic_load_explicit(&makers.started, memory_order_relaxed) &&
+        !atomic_load(&makers.starved) && !sys_foreign_is_ending())
         return;
     for (unsigned i = 0; secure && i < RPC_PLACES; i++)
         wanted = wanted || secure->places[i].wanted;
