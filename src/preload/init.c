@@ -335,11 +335,11 @@ void preload_finish(void)
 }
 
 /* The finalizers of libraries that were loaded later come after this. */
-__attribute__((destructor)) static void finish_and_end(void)
+__attribute__((destructor)) static void finish_and_shut(void)
 {
     preload_finish();
     if (preload_active())
-        sys_foreign_end();
+        sys_foreign_shut(SYS_FOREIGN_KERBEROS, SYS_FOREIGN_FOR_EVER);
 }
 
 static void set_log_level(const char *name)

@@ -10,7 +10,7 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { FORK_WAIT_MS = 1000, END_WAIT_MS = 1000, PAUSE_WAIT_MS = 1000, PAUSE_MS = 100 };
+enum { FORK_WAIT_MS = 1000, SHUT_WAIT_MS = 1000, SHUT_OUT_MS = 2000 };
 
 /* ---- loading ---- */
 
@@ -32,10 +32,8 @@ static _Atomic unsigned coming[SYS_FOREIGNS], inside[SYS_FOREIGNS];
 static _Atomic uint32_t forking;  /* also a futex for threads at the gate */
 static _Atomic uint64_t begun_ns; /* when the last fork began */
 static _Atomic bool lost[SYS_FOREIGNS];
-static _Atomic bool ended;                       /* see sys_foreign_end() */
-static __thread bool ending;                     /* by this thread */
-static _Atomic uint64_t paused_ns[SYS_FOREIGNS]; /* until then; see sys_foreign_pause() */
-static __thread bool pausing;                    /* by this thread */
+static _Atomic uint64_t shut_ns[SYS_FOREIGNS]; /* until then; 0: never; see sys_foreign_shut() */
+static __thread bool keeps[SYS_FOREIGNS];      /* this thread has shut it */
 
 static __thread unsigned deep[SYS_FOREIGNS]; /* how often this thread is inside */
 static __thread unsigned forks; /* forks that this thread began: a handler may fork amidst one */
@@ -72,23 +70,22 @@ static void await_forks(enum sys_foreign which)
     }
 }
 
-static void await_pause(enum sys_foreign which)
+static bool is_shut(enum sys_foreign which)
 {
-    int left;
-    while ((left = left_ms(atomic_load(&paused_ns[which]))) > 0) {
-        atomic_fetch_sub(&coming[which], 1);
-        sys_nanosleep_ms(left);
-        atomic_fetch_add(&coming[which], 1);
-    }
+    return left_ms(atomic_load(&shut_ns[which])) > 0;
 }
 
-/* At the end of the process: as good as for ever. */
-static bool stay_out(enum sys_foreign which)
+/* Waits until the gate is open again, for two seconds at most. */
+static bool await_opening(enum sys_foreign which)
 {
-    deep[which]--;
-    atomic_fetch_sub(&coming[which], 1);
-    sys_nanosleep_ms(END_WAIT_MS);
-    return false;
+    uint64_t until_ns = deadline_ns(SHUT_OUT_MS);
+    while (is_shut(which) && left_ms(until_ns) > 0) {
+        int left = left_ms(atomic_load(&shut_ns[which])), most = left_ms(until_ns);
+        atomic_fetch_sub(&coming[which], 1);
+        sys_nanosleep_ms(left < most ? left : most);
+        atomic_fetch_add(&coming[which], 1);
+    }
+    return !is_shut(which);
 }
 
 bool sys_foreign_enter(enum sys_foreign which)
@@ -100,10 +97,12 @@ bool sys_foreign_enter(enum sys_foreign which)
     atomic_fetch_add(&coming[which], 1);
     if (__builtin_expect(atomic_load(&forking) > 0, false) && forks == 0)
         await_forks(which);
-    if (__builtin_expect(atomic_load(&paused_ns[which]) > 0, false) && !pausing)
-        await_pause(which);
-    if (__builtin_expect(atomic_load(&ended), false) && !ending)
-        return stay_out(which);
+    if (__builtin_expect(atomic_load(&shut_ns[which]) > 0, false) && !keeps[which] &&
+        !await_opening(which)) {
+        atomic_fetch_sub(&coming[which], 1);
+        deep[which]--;
+        return false;
+    }
     atomic_fetch_add(&inside[which], 1);
     return true;
 }
@@ -132,21 +131,6 @@ static bool is_inside(void)
     for (int which = 0; which < SYS_FOREIGNS; which++)
         any = any || has_others((enum sys_foreign)which);
     return any;
-}
-
-void sys_foreign_pause(enum sys_foreign which)
-{
-    uint64_t until_ns = deadline_ns(PAUSE_WAIT_MS);
-    pausing = true;
-    atomic_store(&paused_ns[which], until_ns);
-    while (has_others(which) && left_ms(until_ns) > 0)
-        sys_nanosleep_ms(1);
-    atomic_store(&paused_ns[which], deadline_ns(PAUSE_MS));
-}
-
-bool sys_foreign_is_ending(void)
-{
-    return ending;
 }
 
 void sys_foreign_fork_prepare(void)
@@ -178,13 +162,19 @@ void sys_foreign_fork_end(void)
     sys_foreign_fork_parent();
 }
 
-void sys_foreign_end(void)
+void sys_foreign_shut(enum sys_foreign which, int milliseconds)
 {
-    uint64_t until_ns = deadline_ns(END_WAIT_MS);
-    ending = true;
-    atomic_store(&ended, true);
-    while (is_inside() && left_ms(until_ns) > 0)
+    uint64_t until_ns = deadline_ns(SHUT_WAIT_MS);
+    keeps[which] = true;
+    atomic_store(&shut_ns[which], deadline_ns(SHUT_WAIT_MS + milliseconds));
+    while (has_others(which) && left_ms(until_ns) > 0)
         sys_nanosleep_ms(1);
+    atomic_store(&shut_ns[which], deadline_ns(milliseconds));
+}
+
+bool sys_foreign_is_kept(enum sys_foreign which)
+{
+    return keeps[which] && is_shut(which);
 }
 
 /* ---- aside ---- */
@@ -308,7 +298,8 @@ void sys_foreign_fork_child(void)
 {
     for (int which = 0; which < SYS_FOREIGNS; which++) {
         unsigned own = deep[which] > 0 ? 1 : 0;
-        if (atomic_load(&inside[which]) > own || (atomic_load(&ended) && !ending))
+        if (atomic_load(&inside[which]) > own ||
+            (is_shut((enum sys_foreign)which) && !keeps[which]))
             atomic_store(&lost[which], true);
         atomic_store(&inside[which], own);
         atomic_store(&coming[which], own);

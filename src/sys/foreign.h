@@ -23,7 +23,7 @@ void *sys_foreign_open(const char *soname, const char **why);
  * (sys/critical.h), and without a lock that fd_fork_prepare() takes. Not in a handler
  * (sys_critical_in_handler()); may be nested.
  * False: this process was forked while another thread was inside. Locks of the library may be held
- * for ever, so it cannot be used. Or the process ends.
+ * for ever, so it cannot be used. Or the gate is shut.
  */
 bool sys_foreign_enter(enum sys_foreign which);
 void sys_foreign_leave(enum sys_foreign which);
@@ -39,18 +39,15 @@ void sys_foreign_fork_begin(void);
 void sys_foreign_fork_end(void);
 
 /*
- * The process ends by exit(3), and finalizers of these libraries will destroy their locks (those of
- * Kerberos do). Waits until no other thread is inside, for a second at most, and lets none of them
- * in any more: it waits at the gate for a second, and is then refused. The caller may still go in:
- * finalizers of other libraries may use files.
+ * The library is about to take away what threads inside use: for a moment, or for ever as the
+ * process ends by exit(3) (finalizers of Kerberos destroy its locks). Waits until no other thread
+ * is inside, for a second at most. Then only the caller goes in for so long: finalizers of other
+ * libraries may use files. Others wait at the gate, for two seconds at most, and are then refused.
  */
-void sys_foreign_end(void);
-/* The library is about to take away, for a moment, what threads inside may use. Waits until no
- * other thread is inside, for a second at most, and then lets none of them in for a tenth of a
- * second. */
-void sys_foreign_pause(enum sys_foreign which);
-/* Is the caller the only thread that may go in, as the process ends? */
-bool sys_foreign_is_ending(void);
+enum { SYS_FOREIGN_FOR_EVER = 1 << 30 };
+void sys_foreign_shut(enum sys_foreign which, int milliseconds);
+/* Is the caller the only thread that may go in? */
+bool sys_foreign_is_kept(enum sys_foreign which);
 
 /* Handlers for pthread_atfork(), also without those above. They do not wait. */
 void sys_foreign_fork_prepare(void);

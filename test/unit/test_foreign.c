@@ -116,7 +116,7 @@ static int ends(void)
     pthread_t one, other;
     start(&one, leaves_soon);
     await(INSIDE);
-    sys_foreign_end();
+    sys_foreign_shut(SYS_FOREIGN_KERBEROS, SYS_FOREIGN_FOR_EVER);
     bool left = atomic_load(&step) == LEFT;
     atomic_store(&step, NOT_YET);
     pthread_create(&other, NULL, is_refused, NULL);
@@ -174,7 +174,7 @@ UNIT_TEST(a_pause_waits_for_the_end_of_a_call_and_passes)
     start(&one, leaves_soon);
     await(INSIDE);
     uint64_t begun_ns = sys_now_ns();
-    sys_foreign_pause(SYS_FOREIGN_KERBEROS);
+    sys_foreign_shut(SYS_FOREIGN_KERBEROS, 100);
     assert_int_equal(atomic_load(&step), LEFT);
     pthread_join(one, NULL);
     assert_int_equal(usable(), 3);
@@ -194,7 +194,7 @@ static int loses_in_a_child(void)
 {
     pthread_t thread;
     int result = -1;
-    sys_foreign_end();
+    sys_foreign_shut(SYS_FOREIGN_KERBEROS, SYS_FOREIGN_FOR_EVER);
     pthread_create(&thread, NULL, forks_too_late, &result);
     pthread_join(thread, NULL);
     return result;
@@ -202,7 +202,7 @@ static int loses_in_a_child(void)
 
 UNIT_TEST(a_child_made_at_the_end_by_another_thread_has_none)
 {
-    assert_int_equal(forked(loses_in_a_child), 0);
+    assert_int_equal(forked(loses_in_a_child), 1 << SYS_FOREIGN_TLS);
 }
 
 /* libc forks, so only the handlers are called. */

@@ -58,7 +58,8 @@ static const char *find(void *handle, const struct symbol *symbols, size_t count
  * ours are inside. What they use is their own context's, but for what each thread has. */
 static void pause_others(void)
 {
-    sys_foreign_pause(SYS_FOREIGN_TLS);
+    enum { CLEANUP_MS = 100 };
+    sys_foreign_shut(SYS_FOREIGN_TLS, CLEANUP_MS);
 }
 
 /*

@@ -417,13 +417,14 @@ void rpc_secure_make_here(struct rpc_transport *transport, bool *lead)
     struct rpc_secure *secure = transport->secure;
     bool wanted = false;
     if (atomic_load_explicit(&makers.started, memory_order_relaxed) &&
-        !atomic_load(&makers.starved) && !sys_foreign_is_ending())
+        !atomic_load(&makers.starved) && !sys_foreign_is_kept(SYS_FOREIGN_KERBEROS))
         return;
     for (unsigned i = 0; secure && i < RPC_PLACES; i++)
         wanted = wanted || secure->places[i].wanted;
     if (!wanted || busy || sys_critical_in_handler())
         return;
-    bool can_start = !sys_foreign_is_ending() && start() && !atomic_load(&makers.starved);
+    bool can_start =
+        !sys_foreign_is_kept(SYS_FOREIGN_KERBEROS) && start() && !atomic_load(&makers.starved);
     struct rpc_making *making = can_start ? NULL : take(secure, sys_now_ns());
     if (!making)
         return;
