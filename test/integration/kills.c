@@ -7,13 +7,22 @@
  */
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "program.h"
 
-/* No block or record crosses a page, so that a kernel that is interrupted writes it or does not. */
-enum { FILES = 3, BLOCKS = 32, BLOCK = 4096, RECORD = 512, RECORDS = 200000, KILLS = 30 };
+/* No block or record crosses a page, so that a kernel that is killed writes it or does not. */
+enum {
+    FILES = 3,
+    BLOCKS = 32,
+    BLOCK = 4096,
+    RECORD = 512,
+    RECORDS = 200000,
+    KILLS = 30,
+    ATTEMPTS = 100
+};
 
 /* What the writers did; shared. A version is issued before its write and acknowledged after it. */
 static struct journal {
@@ -26,6 +35,7 @@ static uint32_t seen[FILES][BLOCKS];
 static int files[FILES], records;
 static char paths[FILES + 1][PATH_MAX];
 static unsigned random_state;
+static pid_t writer; /* 0: nobody writes */
 
 static unsigned any(unsigned below)
 {
@@ -38,13 +48,34 @@ static void stamp(uint32_t *words, size_t bytes, uint32_t place, uint32_t versio
         words[i] = i % 2 ? place : version;
 }
 
-static uint32_t version_of(const uint32_t *words, size_t bytes, uint32_t place)
+/* The word that is not of the version of the first one. 0: all are. */
+static unsigned torn_at(const uint32_t *words, size_t bytes, uint32_t place)
 {
     uint32_t version = words[0];
-    for (size_t i = 0; i < bytes / 4; i++)
+    for (unsigned i = 1; i < bytes / 4; i++)
         if (words[i] != (i % 2 ? version ? place : 0 : version))
-            fail("place %u is torn: word %zu is %u, the first %u", place, i, words[i], version);
-    return version;
+            return i;
+    return 0;
+}
+
+/* Reads `count` blocks from `place` on, or one record. A read may meet a write under way and see a
+ * part of it, as on any file system that does not lock a page for a read. While a writer lives it
+ * is done again, then. */
+static void read_whole(int fd, off_t offset, uint32_t *words, unsigned count, size_t bytes,
+                       uint32_t place)
+{
+    unsigned torn = 1;
+    for (unsigned attempt = 1; torn; attempt++) {
+        CHECK(pread(fd, words, count * bytes, offset) == (ssize_t)(count * bytes));
+        torn = 0;
+        for (unsigned i = 0; i < count && !torn; i++) {
+            const uint32_t *block = words + i * bytes / 4;
+            torn = torn_at(block, bytes, place + i);
+            if (torn && (!writer || attempt == ATTEMPTS))
+                fail("place %u is torn: word %u is %u, the first %u", place + i, torn, block[torn],
+                     block[0]);
+        }
+    }
 }
 
 /* ---- the writer ---- */
@@ -85,11 +116,9 @@ static void look_at_blocks(unsigned file, unsigned first, unsigned count)
     uint32_t least[BLOCKS];
     for (unsigned i = first; i < first + count; i++)
         least[i] = atomic_load(&journal->acknowledged[file][i]);
-    ssize_t length = (ssize_t)count * BLOCK;
-    CHECK(pread(files[file], words, (size_t)length, (off_t)first * BLOCK) == length);
+    read_whole(files[file], (off_t)first * BLOCK, words, count, BLOCK, file * BLOCKS + first);
     for (unsigned i = first; i < first + count; i++) {
-        uint32_t place = file * BLOCKS + i;
-        uint32_t version = version_of(words + (i - first) * BLOCK / 4, BLOCK, place);
+        uint32_t place = file * BLOCKS + i, version = words[(i - first) * BLOCK / 4];
         if (version < least[i] || version < seen[file][i])
             fail("place %u: version %u was acknowledged, %u was read, and now %u", place, least[i],
                  seen[file][i], version);
@@ -102,8 +131,8 @@ static void look_at_blocks(unsigned file, unsigned first, unsigned count)
 static void look_at_record(uint32_t number)
 {
     uint32_t words[RECORD / 4];
-    CHECK(pread(records, words, RECORD, (off_t)number * RECORD) == RECORD);
-    if (version_of(words, RECORD, 1000) != number + 1)
+    read_whole(records, (off_t)number * RECORD, words, 1, RECORD, 1000);
+    if (words[0] != number + 1)
         fail("record %u has the number %u", number + 1, words[0]);
 }
 
@@ -151,6 +180,7 @@ static void sync_all(void)
 /* Opens the files itself, as a program that starts again, and looks at what was left. */
 static void write_until_killed(unsigned seed)
 {
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0); /* when the other one fails */
     random_state = seed;
     for (unsigned file = 0; file < FILES; file++)
         close(files[file]);
@@ -171,7 +201,7 @@ static void kill_one(unsigned number)
 {
     int status;
     uint32_t writes = atomic_load(&journal->writes);
-    pid_t writer = fork();
+    writer = fork();
     if (writer == 0)
         write_until_killed(number);
     CHECK(writer > 0);
@@ -187,6 +217,7 @@ static void kill_one(unsigned number)
     kill(writer, SIGKILL);
     CHECK(waitpid(writer, &status, 0) == writer);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    writer = 0;
     if (any(2))
         look_at_all(); /* else the next writer is the first to do so */
 }
