@@ -318,7 +318,7 @@ static bool protect(struct stanza *stanza)
                      net_tls_remedy(NET_TLS_NO_LIBRARY));
         return false;
     }
-    stanza->tls = cmd_need(reach_tls_new(conf, tls, &nfs_version41));
+    stanza->tls = cmd_need(reach_tls_new(conf, tls, &nfs_version41, &stanza->tunables));
     return true;
 }
 

@@ -17,6 +17,9 @@ enum conf_stability {
     CONF_STABILITY_STABLE,   /* every write is FILE_SYNC */
 };
 
+/* Who makes and opens the records of TLS: the kernel if it can (kTLS), or always OpenSSL. */
+enum conf_tls_records { CONF_TLS_RECORDS_AUTO, CONF_TLS_RECORDS_OPENSSL };
+
 enum conf_privileged_port {
     CONF_PRIVILEGED_PORT_AUTO, /* below 1024 if the process may bind one */
     CONF_PRIVILEGED_PORT_YES,
@@ -78,6 +81,7 @@ enum conf_raw_calls {
     FLOAT(silence_warning, 5, 0, 600)                                                           \
     /* Seconds until a call fails. 0: never. */                                                 \
     INT(soft_timeout, 0, 0, 86400)                                                              \
+    WORD(conf_tls_records, tls_records, CONF_TLS_RECORDS_AUTO, "auto", "openssl")               \
     WORD(conf_raw_io_uring, raw_io_uring, CONF_RAW_IO_URING_REFUSE, "refuse", "kernel")         \
     WORD(conf_raw_calls, raw_calls, CONF_RAW_CALLS_KERNEL, "kernel", "serve")                   \
     WORD(log_level, log_level, LOG_LEVEL_NOTICE, "error", "warning", "notice", "info", "debug")

@@ -101,7 +101,8 @@ static int begin_tls(struct mount *mount)
     }
     pthread_mutex_lock(&server->lock);
     if (!server->net_tls)
-        server->net_tls = reach_tls_new(server->conf, server->tls, server->version);
+        server->net_tls = reach_tls_new(server->conf, server->tls, server->version,
+                                        &mount_tunables);
     bool made = server->net_tls != NULL;
     pthread_mutex_unlock(&server->lock);
     if (!made)

@@ -77,8 +77,9 @@ void net_channel_show(struct net_channel *channel)
         show_security(channel, stats, facts);
     if (channel->server->options.hidden || !channel->server->options.tls)
         return;
-    snprintf(stats->tls, sizeof(stats->tls), "%s%s%s", facts ? facts->protocol : "",
-             facts ? " " : "", facts ? facts->cipher : "");
+    snprintf(stats->tls, sizeof(stats->tls), "%.15s%s%.40s%s", facts ? facts->protocol : "",
+             facts ? " " : "", facts ? facts->cipher : "",
+             facts && facts->in_kernel ? " kTLS" : "");
     stats_set(&stats->peer_ends_ns, peer_ends);
     stats_set(&stats->own_ends_ns, own_ends);
     if (!facts)

@@ -61,7 +61,8 @@ enum reach_service reach_nfs_from(const struct net_server *server)
 }
 
 struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls,
-                              const struct nfs_version *version)
+                              const struct nfs_version *version,
+                              const struct conf_tunables *tunables)
 {
     const struct net_tls_settings settings = {.direct = conf->tls_direct,
                                               .require = tls == CONF_TLS_REQUIRE,
@@ -71,7 +72,9 @@ struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls,
                                               .key = conf->tls_key,
                                               .name = conf->tls_name,
                                               .server = conf->name,
-                                              .nfs_version = version->number};
+                                              .nfs_version = version->number,
+                                              .kernel = tunables->tls_records !=
+                                                        CONF_TLS_RECORDS_OPENSSL};
     return net_tls_new(&settings);
 }
 

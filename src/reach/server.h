@@ -33,7 +33,8 @@ unsigned reach_port_of(const struct net_server *server);
 /* How the stanza wants its connections protected, for files in a version of NFS; for
  * net_tls_free(). NULL: no memory. */
 struct net_tls *reach_tls_new(const struct conf_server *conf, enum conf_tls tls,
-                              const struct nfs_version *version);
+                              const struct nfs_version *version,
+                              const struct conf_tunables *tunables);
 /* What the nfstab writes for the path, if that may be in a certificate; else NULL. */
 const char *reach_tls_written(const struct conf_server *conf, const struct conf_path *path);
 

@@ -162,6 +162,10 @@ static inline int sys_getsockname(int fd, struct sockaddr *address, socklen_t *l
 {
     return (int)sys_call3(SYS_getsockname, fd, address, length);
 }
+static inline int sys_ioctl(int fd, unsigned long request, void *argument)
+{
+    return (int)sys_call3(SYS_ioctl, fd, request, argument);
+}
 static inline int sys_setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
     return (int)sys_call5(SYS_setsockopt, fd, level, name, value, length);

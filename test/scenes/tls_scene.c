@@ -88,7 +88,8 @@ static void make_files(void)
 
 struct net_tls_settings tls_settings(void)
 {
-    return (struct net_tls_settings){.require = true, .ca = tls_file(CA), .server = "nas.example"};
+    return (struct net_tls_settings){
+        .require = true, .ca = tls_file(CA), .server = "nas.example", .kernel = true};
 }
 
 struct tls_proxy_options tls_options(void)

@@ -76,13 +76,23 @@ TLS_TEST(records_of_any_length)
     stop();
 }
 
+/* Where the kernel makes the records, the first connection ends when the server updates its keys,
+ * and OpenSSL makes those of the next one. */
+static void run_with_updates(unsigned rounds, uint64_t seed)
+{
+    bool in_kernel = net_tls_facts(tls_client->channels[0]->tls)->in_kernel;
+    run_rounds(rounds, seed);
+    assert_int_equal(tls_proxy->handshakes, in_kernel ? 2 : 1);
+    assert_false(net_tls_facts(tls_client->channels[0]->tls)->in_kernel);
+}
+
 TLS_TEST(keys_are_updated)
 {
     struct tls_proxy_options options = tls_options();
     options.update_every = 3;
     start(&options);
-    run_rounds(20, 4);
-    assert_int_equal(tls_proxy->handshakes, 1);
+    check_echo(tls_client, 3);
+    run_with_updates(20, 4);
     stop();
 }
 
@@ -95,8 +105,7 @@ TLS_TEST(a_full_socket_holds_nothing_back)
     check_echo(tls_client, 3);
     int small = 32768;
     setsockopt(tls_client->channels[0]->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-    run_rounds(6, 5);
-    assert_int_equal(tls_proxy->handshakes, 1);
+    run_with_updates(6, 5);
     stop();
 }
 

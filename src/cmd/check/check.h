@@ -102,8 +102,9 @@ void check_path(struct check_path *path);
 
 /* How the connections for this version are to be protected. NULL: not at all; or *good is false,
  * and it is reported that they cannot be. */
-struct net_tls *check_tls_new(const struct conf_server *conf, const struct nfs_version *version,
-                              const struct check_root *roots, bool *good);
+struct net_tls *check_tls_new(const struct check *check, const struct conf_server *conf,
+                              const struct nfs_version *version, const struct check_root *roots,
+                              bool *good);
 /* Protects a connection, which it closes, and reports what was seen. False: that failed. */
 bool check_tls(struct check_path *path, int fd);
 /* Reports a fault of TLS; `facts` may be NULL. */

@@ -158,7 +158,7 @@ static void check_version(struct check *check, const struct conf_server *conf,
     caller_auth(conf, auths);
     check_enter("server", "%s", conf->name);
     bool usable;
-    struct net_tls *tls = check_tls_new(conf, version, roots, &usable);
+    struct net_tls *tls = check_tls_new(check, conf, version, roots, &usable);
     for (size_t i = 0; i < conf->path_count; i++) {
         paths[i] = (struct check_path){
             .check = check,

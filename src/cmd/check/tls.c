@@ -63,6 +63,9 @@ static void say_success(const struct net_tls_facts *facts)
               facts->alpn ? "" : "; the server selects no protocol (ALPN), as older ones do");
     check_word("protocol", facts->protocol);
     check_word("cipher", facts->cipher);
+    check_say(CHECK_INFO, "TLS", "its records are made and opened by %s",
+              facts->in_kernel ? "the kernel (kTLS)" : "OpenSSL");
+    check_word("records", facts->in_kernel ? "kernel" : "openssl");
     check_say(CHECK_INFO, "TLS", "the server's certificate is of %s, by %s", facts->subject,
               facts->issuer);
     check_word("subject", facts->subject);
@@ -113,8 +116,9 @@ bool check_tls(struct check_path *path, int fd)
     return result == 0;
 }
 
-struct net_tls *check_tls_new(const struct conf_server *conf, const struct nfs_version *version,
-                              const struct check_root *roots, bool *good)
+struct net_tls *check_tls_new(const struct check *check, const struct conf_server *conf,
+                              const struct nfs_version *version, const struct check_root *roots,
+                              bool *good)
 {
     enum conf_tls tls = CONF_TLS_NO;
     *good = true;
@@ -125,5 +129,5 @@ struct net_tls *check_tls_new(const struct conf_server *conf, const struct nfs_v
     if (tls < CONF_TLS_PREFER)
         return NULL;
     *good = has_library();
-    return *good ? cmd_need(reach_tls_new(conf, tls, version)) : NULL;
+    return *good ? cmd_need(reach_tls_new(conf, tls, version, &check->tunables)) : NULL;
 }

@@ -32,6 +32,7 @@ struct net_tls *net_tls_new(const struct net_tls_settings *settings)
     own->direct = settings->direct;
     own->require = settings->require;
     own->nfs_version = settings->nfs_version;
+    own->kernel = settings->kernel;
     for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
         *to[i] = copy(*from[i]);
         good = good && (*to[i] || !*from[i]);
@@ -326,6 +327,7 @@ static void set_protocol(const struct tls_library *library, SSL_CTX *context)
                           SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
                           NULL);
     library->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
+    library->SSL_CTX_set_keylog_callback(context, tls_kernel_secret);
     library->SSL_CTX_set_alpn_protos(context, sunrpc, sizeof(sunrpc) - 1);
     library->SSL_CTX_set_verify(context, SSL_VERIFY_PEER, tls_verify);
 }

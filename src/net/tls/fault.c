@@ -83,6 +83,8 @@ static const struct fault faults[NET_TLS_FAULTS] = {
     [NET_TLS_ALERT] = {-EBADRQC, "TLS: the server ended the session by an alert",
                        "Look at the log of the server"},
     [NET_TLS_GARBAGE] = {-ECONNRESET, "TLS: garbage came in a session", "It is connected again"},
+    [NET_TLS_KERNEL] = {-ECONNRESET, "TLS: the kernel took the keys of one direction only (kTLS)",
+                        "It is connected again, and OpenSSL makes the records"},
     [NET_TLS_CUT] = {-ECONNRESET, "TLS: the server ended the connection in the handshake",
                      "Look at the log of the server"},
     [NET_TLS_LATE] = {-ETIMEDOUT, "TLS: the server does not answer in the handshake",
@@ -132,7 +134,7 @@ const char *net_tls_error_text(int error)
 }
 
 /* Alerts: RFC 8446, section 6. */
-static enum net_tls_fault alert_fault(int alert)
+enum net_tls_fault tls_fault_of_alert(int alert)
 {
     enum {
         BAD_CERTIFICATE = 42,
@@ -158,7 +160,7 @@ enum net_tls_fault tls_fault_of(const struct tls_library *library, bool handshak
     unsigned long error = library->ERR_peek_last_error();
     int reason = ERR_GET_REASON(error);
     if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET)
-        return alert_fault(reason - SSL_AD_REASON_OFFSET);
+        return tls_fault_of_alert(reason - SSL_AD_REASON_OFFSET);
     if (reason == ERR_R_MALLOC_FAILURE)
         return NET_TLS_NO_MEMORY;
     if (handshaken)

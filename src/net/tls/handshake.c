@@ -181,6 +181,7 @@ static void begin(void *argument)
     enum net_tls_fault fault = NET_TLS_GOOD;
     tls_session_reap();
     session->peer = &beginning->peer;
+    tls_kernel_prepare(session);
     /* Our own files first: nothing is asked of a server that could not be used. */
     session->ssl = tls_context_ssl(tls, &fault, &session->facts.own_ends);
     if (fault == NET_TLS_GOOD && !tls->settings.direct)
@@ -190,6 +191,9 @@ static void begin(void *argument)
     bool shakes = fault == NET_TLS_GOOD;
     if (shakes)
         fault = shake_hands(session, beginning->deadline_ns);
+    if (shakes && fault == NET_TLS_GOOD)
+        fault = tls_kernel_take_over(session);
+    tls_kernel_forget(session);
     /* Closing would reset the connection, and the peer might never see why: our alert. */
     const struct linger in_order = {.l_onoff = 0};
     if (shakes && fault != NET_TLS_GOOD)

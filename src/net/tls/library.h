@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include <openssl/err.h>
+#include <openssl/kdf.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -26,6 +27,7 @@
     X(SSL_CTX_set_alpn_protos)            \
     X(SSL_CTX_set_cert_store)             \
     X(SSL_CTX_set_ciphersuites)           \
+    X(SSL_CTX_set_keylog_callback)        \
     X(SSL_CTX_set_options)                \
     X(SSL_CTX_set_security_level)         \
     X(SSL_CTX_set_verify)                 \
@@ -78,6 +80,11 @@
     X(ERR_set_debug)                   \
     X(ERR_set_error)                   \
     X(ERR_set_mark)                    \
+    X(EVP_KDF_CTX_free)                \
+    X(EVP_KDF_CTX_new)                 \
+    X(EVP_KDF_derive)                  \
+    X(EVP_KDF_fetch)                   \
+    X(EVP_KDF_free)                    \
     X(EVP_PKEY_free)                   \
     X(OPENSSL_init_crypto)             \
     X(OPENSSL_atexit)                  \

@@ -17,6 +17,8 @@ enum {
     /* Half of what one key of AES-GCM may encrypt: RFC 8446, 5.5. */
     TLS_RECORDS_MAX = 1 << 23
 };
+/* The same, in blocks. */
+#define TLS_BLOCKS_MAX (UINT64_C(1) << 33)
 
 /* A file as it was when it was read; `size` -1: there is none. */
 struct tls_file {
@@ -42,6 +44,15 @@ struct net_tls {
     _Atomic uint32_t fault;     /* enum net_tls_fault */
     _Atomic bool was_protected; /* a connection to the server was: it is never in clear again */
     _Atomic bool said_clear;
+    _Atomic bool records_are_ours; /* the kernel made a fault with them, or cannot follow */
+};
+
+/* What comes of a record that is no data: the message that is not whole yet. */
+struct tls_control {
+    int type; /* of the record */
+    uint8_t head[4];
+    unsigned have; /* bytes of it */
+    uint32_t left; /* bytes of the message to be skipped */
 };
 
 /* What a handler leaves for others, and others for it: see handler.c. */
@@ -71,6 +82,13 @@ struct net_tls_session {
     bool named;                      /* the server's certificate has a name that it should */
     struct net_tls_facts facts;      /* constant after it */
     struct tls_hand *_Atomic hand;   /* NULL: no handler used the session */
+    struct tls_secrets *secrets; /* during the handshake, if the kernel is to make the records */
+    /* The rest of a session whose records the kernel makes. It has no SSL, and needs no lock. */
+    bool in_kernel;             /* constant after the handshake */
+    uint64_t began_ns;          /* constant after it */
+    uint64_t blocks;            /* that were encrypted. The sender's */
+    unsigned nothings;          /* how often in a row nothing came. The reader's */
+    struct tls_control control; /* the reader's, as `receive_error`, `closed` and `in` are then */
     uint8_t in[TLS_IN], out[TLS_OUT], bounce[TLS_RECORD];
 };
 
@@ -128,6 +146,35 @@ bool tls_hand_is_empty(const struct tls_hand *hand);
 bool tls_hand_owes(const struct tls_hand *hand);
 void tls_hand_free(struct tls_hand *hand);
 
+/* ---- kernel.c ---- */
+
+struct tls_secrets;
+
+/* Before the handshake: if the kernel is to make the records, its secrets are kept. */
+void tls_kernel_prepare(struct net_tls_session *session);
+/* Called by the library with each secret, as a line of its log of keys. */
+void tls_kernel_secret(const SSL *ssl, const char *line);
+/* After the handshake. If the kernel can make the records, it does from now on; else the library
+ * does. Passes the gate itself. GOOD, or a fault: then the connection is of no use. */
+enum net_tls_fault tls_kernel_take_over(struct net_tls_session *session);
+/* Frees the secrets. */
+void tls_kernel_forget(struct net_tls_session *session);
+/* What net_tls_send() and net_tls_receive() say. */
+ssize_t tls_kernel_send(struct net_tls_session *session, const struct iovec *vectors, int count);
+ssize_t tls_kernel_receive(struct net_tls_session *session, const struct iovec *vectors, int count,
+                           bool wait);
+
+/* A secret, and the digest that goes with it. */
+struct tls_expansion {
+    const char *digest;
+    const uint8_t *secret;
+    size_t length;
+};
+
+/* The key and the IV that it gives (RFC 8446, section 7.3). Within the gate. False: no memory. */
+bool tls_kernel_keys(const struct tls_library *library, const struct tls_expansion *from,
+                     uint8_t *key, size_t length, uint8_t iv[12]);
+
 /* ---- context.c ---- */
 
 /* A new SSL, whose certificates are those that the files have now. NULL: see the fault. It passes
@@ -145,6 +192,8 @@ int64_t tls_time_of(const struct tls_library *library, const ASN1_TIME *time);
 
 /* ---- fault.c ---- */
 
+/* The fault that an alert of this description is. */
+enum net_tls_fault tls_fault_of_alert(int description);
 /* The fault that the library's last error is. */
 enum net_tls_fault tls_fault_of(const struct tls_library *library, bool handshaken);
 /* Says it on the log, for all processes once a minute. */

@@ -99,6 +99,7 @@ static void session_free(struct net_tls_session *session)
         tls_leave(library, &guest);
     }
     tls_hand_free(session->hand);
+    tls_kernel_forget(session);
     pthread_mutex_destroy(&session->lock);
     sys_free(session);
 }
@@ -400,6 +401,8 @@ ssize_t net_tls_send(struct net_tls_session *session, const struct iovec *vector
     struct tls_cursor from = {vectors, count, 0};
     size_t total = 0;
     ssize_t sent = 0;
+    if (session->in_kernel)
+        return tls_kernel_send(session, vectors, count);
     if (sys_critical_in_handler())
         return tls_hand_send(session, vectors, count);
     do { /* the lock is free in between: the reader needs it */
@@ -415,6 +418,8 @@ ssize_t net_tls_send(struct net_tls_session *session, const struct iovec *vector
 int net_tls_flush(struct net_tls_session *session)
 {
     struct tls_cursor nothing = {NULL, 0, 0};
+    if (session->in_kernel)
+        return session->send_error;
     if (sys_critical_in_handler())
         return (int)tls_hand_send(session, NULL, 0);
     pthread_mutex_lock(&session->lock);
@@ -515,6 +520,8 @@ static ssize_t receive_left(struct net_tls_session *session, const struct iovec 
 ssize_t net_tls_receive(struct net_tls_session *session, const struct iovec *vectors, int count,
                         bool wait)
 {
+    if (session->in_kernel)
+        return tls_kernel_receive(session, vectors, count, wait);
     if (sys_critical_in_handler())
         return tls_hand_receive(session, vectors, count, wait);
     if (net_tls_has_more(session))

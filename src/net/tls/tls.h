@@ -4,9 +4,10 @@
  *   struct net_tls           how a server is to be protected; made once for it
  *   struct net_tls_session   one connection that is
  *
- * A session is used like a socket: at most one thread sends, and at most one receives. Threads in
- * handlers of the program do not enter the library, as they may have interrupted malloc(): see
- * handler.c. A process that was forked drops its parent's sessions.
+ * A session is used like a socket: at most one thread sends, and at most one receives. Where it
+ * can, the kernel makes and opens the records: see kernel.c. Else threads in handlers of the
+ * program do not enter the library, as they may have interrupted malloc(): see handler.c. A process
+ * that was forked drops its parent's sessions.
  */
 #ifndef NET_TLS_TLS_H
 #define NET_TLS_TLS_H
@@ -49,6 +50,7 @@ enum net_tls_fault {
     NET_TLS_REFUSES_CERTIFICATE,
     NET_TLS_ALERT,
     NET_TLS_GARBAGE,
+    NET_TLS_KERNEL,
     NET_TLS_CUT,
     NET_TLS_LATE,
     NET_TLS_FAULTS
@@ -86,6 +88,7 @@ struct net_tls_settings {
     const char *name;     /* in the server's certificate, instead of the following */
     const char *server;   /* the server's name in the nfstab */
     uint32_t nfs_version; /* of the call of NFS that asks the server; 0: 3 */
+    bool kernel;          /* the kernel makes and opens the records, if it can (kTLS) */
 };
 
 struct net_tls;
@@ -122,11 +125,12 @@ struct net_tls_facts {
     char subject[160], issuer[160]; /* of the server's certificate, also of one that is refused */
     int64_t peer_ends, own_ends;    /* when the certificates end, in s of the epoch; 0: not known */
     char detail[96];                /* of a fault, in the words of OpenSSL; or empty */
-    int depth;    /* of the certificate that a fault is about: 0 is the server's */
-    bool refused; /* the server does not offer TLS */
-    bool asked;   /* it asked for a certificate of ours, */
-    bool given;   /* and got one */
-    bool alpn;    /* it selected "sunrpc" */
+    int depth;      /* of the certificate that a fault is about: 0 is the server's */
+    bool refused;   /* the server does not offer TLS */
+    bool asked;     /* it asked for a certificate of ours, */
+    bool given;     /* and got one */
+    bool alpn;      /* it selected "sunrpc" */
+    bool in_kernel; /* the kernel makes and opens the records (kTLS) */
 };
 
 /* A connection that is to be protected. */
