@@ -12,9 +12,10 @@
 struct committing {
     struct file_target to;
     const char *path;
-    enum nfs_stable stable; /* how lost data is written again */
-    uint64_t rewritten;     /* bytes */
-    bool stored;            /* result of durable_flush_all(): all that there was is stable */
+    enum nfs_stable stable;           /* how lost data is written again */
+    uint64_t rewritten;               /* bytes */
+    const struct ledger_commit *lost; /* what it does not vouch for is set aside; else NULL */
+    bool stored; /* result of durable_flush_all(): all that there was is stable */
 };
 /* For a file that this process has an inode of. */
 struct committing durable_committing_of(struct file_inode *inode, const struct rpc_auth *auth);
