@@ -169,7 +169,8 @@ int durable_strays_set_lost_aside(struct committing *c, const struct ledger_comm
     }
     if (c->to.inode)
         atomic_store(&c->to.inode->loss_due, true);
-    return -EIO;
+    c->is_lost = true;
+    return 0;
 }
 
 /* ---- sending ---- */

@@ -33,8 +33,8 @@ int durable_strays_settle_sent(struct committing *c);
 /*
  * What the COMMIT does not vouch for was lost by the server, and somebody else changed the file
  * since: it is set aside, whoever wrote it. What the server has all the same is no loss.
- * 0: nothing was lost, or another process saw to it. -EIO: it was, and fsync says so; or it is
- * where it was, as there is no room.
+ * 0: there is nothing left of that. c->is_lost: some was set aside. -EIO: it is where it was, as
+ * there is no room.
  */
 int durable_strays_set_lost_aside(struct committing *c, const struct ledger_commit *commit);
 
