@@ -120,8 +120,8 @@ static void say_one(const struct stats_stray *stray)
                      file, file);
     else
         cmd_complain("flush",
-                     "%s: %llu bytes that a killed process wrote are not sent to server %s, as the "
-                     "file may have been changed by others since; they were set aside %s in %s: "
+                     "%s: %llu bytes that a process wrote are not sent to server %s, as the file "
+                     "may have been changed by others since; they were set aside %s in %s: "
                      "'directnfs flush --force %s' writes them to the file, 'directnfs flush "
                      "--discard %s' removes them",
                      name_of(stray, name), (unsigned long long)stray->bytes, stray->server, since,

@@ -92,13 +92,19 @@ static bool look_and_drop(struct look *at)
     return true;
 }
 
+static uint64_t mark(struct committing *c, enum ledger_stray_set set)
+{
+    return set == LEDGER_STRAYS_LOST ? ledger_file_mark_lost(c->to.entry, c->lost)
+                                     : ledger_file_mark_strays(c->to.entry, set);
+}
+
 uint64_t durable_strays_not_arrived(struct committing *c, enum ledger_stray_set set)
 {
     uint64_t until_ns = sys_now_ns() + 2 * ledger_hold_ns();
     int pause_ms = PAUSE_LEAST_MS, restarts = 0;
     struct look at = {
-        .c = c, .sent = set == LEDGER_STRAYS_SENT, .bytes = sys_alloc(2 * LEDGER_STRAY_MAX)};
-    while (at.bytes && (at.mark = ledger_file_mark_strays(c->to.entry, set)) != 0) {
+        .c = c, .sent = set >= LEDGER_STRAYS_SENT, .bytes = sys_alloc(2 * LEDGER_STRAY_MAX)};
+    while (at.bytes && (at.mark = mark(c, set)) != 0) {
         bool vouched = look_and_drop(&at);
         if (vouched ? !at.late || sys_now_ns() > until_ns : ++restarts == RESTARTS)
             break;
@@ -106,5 +112,5 @@ uint64_t durable_strays_not_arrived(struct committing *c, enum ledger_stray_set 
         pause_ms = pause_ms < PAUSE_MOST_MS ? 2 * pause_ms : pause_ms;
     }
     sys_free(at.bytes);
-    return ledger_file_mark_strays(c->to.entry, set);
+    return mark(c, set);
 }

@@ -89,8 +89,7 @@ static int commit_once(struct committing *c)
     return result == 0 ? -EAGAIN : result;
 }
 
-/* Makes stable what was acknowledged before the call. 0 or -errno. -ENONET: nobody can be asked. */
-static int commit_acknowledged(struct committing *c)
+static int commit_again(struct committing *c)
 {
     struct net_server *net = c->to.mount->server->net;
     unsigned reconnects = atomic_load(&net->reconnects);
@@ -104,6 +103,13 @@ static int commit_acknowledged(struct committing *c)
     /* What was written before the call is stable: it has been written again, FILE_SYNC. */
     durable_committing_say_no_end(c, atomic_load(&net->reconnects) - reconnects);
     return 0;
+}
+
+/* Makes stable what was acknowledged before the call. 0 or -errno. -ENONET: nobody can be asked. */
+static int commit_acknowledged(struct committing *c)
+{
+    int result = commit_again(c);
+    return result == 0 && c->is_lost ? -EIO : result;
 }
 
 /* Makes stable what was written before the call. 0 or -errno. */

@@ -12,9 +12,11 @@
 struct committing {
     struct file_target to;
     const char *path;
-    enum nfs_stable stable; /* how lost data is written again */
-    uint64_t rewritten;     /* bytes */
-    bool stored;            /* result of durable_flush_all(): all that there was is stable */
+    enum nfs_stable stable;           /* how lost data is written again */
+    uint64_t rewritten;               /* bytes */
+    const struct ledger_commit *lost; /* what it does not vouch for is set aside; else NULL */
+    bool is_lost; /* some of it was set aside: the result is -EIO, though the rest is committed */
+    bool stored;  /* result of durable_flush_all(): all that there was is stable */
 };
 /* For a file that this process has an inode of. */
 struct committing durable_committing_of(struct file_inode *inode, const struct rpc_auth *auth);

@@ -87,9 +87,10 @@ static bool is_proof(struct committing *c, const struct ledger_commit *commit,
     return false;
 }
 
-/* May what was lost be written again? 0: yes. -errno: it was forgotten, as somebody else changed
- * the file; or the server does not tell, and it stays in the ledger for another COMMIT. */
-static int check_conflict(struct committing *c, const struct ledger_commit *commit)
+/* May what was lost be written again? 0: yes. *aside: no, as somebody else changed the file; as
+ * durable_strays_set_lost_aside(). -errno: the server does not tell, and it stays in the ledger for
+ * another COMMIT. */
+static int check_conflict(struct committing *c, const struct ledger_commit *commit, bool *aside)
 {
     enum ledger_change change;
     int64_t changed;
@@ -105,23 +106,19 @@ static int check_conflict(struct committing *c, const struct ledger_commit *comm
     }
     if (change == LEDGER_CHANGE_NONE || !is_proof(c, commit, change, changed))
         return 0;
-    uint64_t lost = ledger_file_forget(c->to.entry, true);
-    if (c->to.inode)
-        atomic_store(&c->to.inode->loss_due, true);
-    log_error("%s: %llu bytes that the server lost are not written again, as somebody else changed "
-              "the file since: another host, or a process that cannot use the library; fsync fails",
-              c->path, (unsigned long long)lost);
-    return -EIO;
+    *aside = true;
+    return durable_strays_set_lost_aside(c, commit);
 }
 
 int durable_commit_rewrite(struct committing *c, struct ledger_commit *commit)
 {
     int result = durable_strays_settle_sent(c);
     if (result != 0)
-        return result < 0 ? result : 0; /* another COMMIT sees to what is left */
-    result = check_conflict(c, commit);
-    if (result != 0)
-        return result;
+        return result < 0 ? result : 0;
+    bool aside = false;
+    result = check_conflict(c, commit, &aside);
+    if (result != 0 || aside)
+        return result; /* another COMMIT sees to what is left */
     struct rewriting rewriting = {
         .runs = {.c = c, .next = next_lost, .end = end, .bytes = SIZE_MAX}, .commit = commit};
     commit->most = durable_longest_write(c->to.mount);

@@ -136,6 +136,43 @@ static int set_aside(struct committing *c, enum ledger_stray_set set)
     return result ? -EIO : 0;
 }
 
+static void say_lost(struct committing *c, const struct run_stray_file *file, int result)
+{
+    if (result == 0)
+        log_error("%s: %llu bytes that the server lost are not written again, as somebody else "
+                  "changed the file since: another host, or a process that cannot use the library; "
+                  "fsync fails. They are in %s of the run directory; `directnfs flush --force "
+                  "FILE` writes them to the file, `directnfs flush --discard FILE` removes them",
+                  c->path, (unsigned long long)file->bytes, file->name);
+    else if (durable_committing_may_say(c, "lost"))
+        log_error("%s: what the server lost is not written again, as somebody else changed the "
+                  "file since, and cannot be set aside in the run directory: %s; make room there",
+                  c->path, strerrordesc_np(-result));
+}
+
+int durable_strays_set_lost_aside(struct committing *c, const struct ledger_commit *commit)
+{
+    struct run_stray_file file;
+    c->lost = commit;
+    uint64_t mark = durable_strays_not_arrived(c, LEDGER_STRAYS_LOST);
+    c->lost = NULL;
+    if (mark == 0)
+        return 0;
+    int result = save(c, mark, true, &file);
+    if (result != 0 || file.bytes > 0)
+        say_lost(c, &file, result);
+    if (result != 0)
+        return -EIO;
+    if (ledger_file_drop_lost(c->to.entry, mark) == 0) {
+        remove_again(c, &file);
+        return 0;
+    }
+    if (c->to.inode)
+        atomic_store(&c->to.inode->loss_due, true);
+    c->is_lost = true;
+    return 0;
+}
+
 /* ---- sending ---- */
 
 /* The server has only these bytes, and nobody can tell what the other host wrote there. */

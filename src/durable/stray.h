@@ -30,6 +30,14 @@ int durable_strays_settle(struct committing *c);
  */
 int durable_strays_settle_sent(struct committing *c);
 
+/*
+ * What the COMMIT does not vouch for was lost by the server, and somebody else changed the file
+ * since: it is set aside, whoever wrote it. What the server has all the same is no loss.
+ * 0: there is nothing left of that. c->is_lost: some was set aside. -EIO: it is where it was, as
+ * there is no room.
+ */
+int durable_strays_set_lost_aside(struct committing *c, const struct ledger_commit *commit);
+
 /* Asks the server for the file's attributes, at *epoch. 0 or -errno. */
 int durable_strays_ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now);
 

@@ -161,8 +161,8 @@ static void put_time(_Atomic int64_t *where, int64_t value)
  * Keeps `own_mtime`: the time that the file has by this host's own changes. A later time tells of a
  * change by another host: see ledger_file_changed_by_other(). Each answer to a write tells the time
  * that the write made. After a change without an answer, the server must be asked again. The time
- * is known then if nothing of this host began or ended meanwhile (`quiet`). Returns the flags as
- * they are then.
+ * is known then if nothing of this host began or ended meanwhile (`quiet`). Call it also for an
+ * answer that is not believed otherwise. Returns the flags as they are then.
  */
 static uint32_t learn_own(struct ledger_entry *entry, int64_t mtime, bool own, bool quiet)
 {
@@ -179,8 +179,10 @@ static uint32_t learn_own(struct ledger_entry *entry, int64_t mtime, bool own, b
 void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
                         const struct ledger_attributes *attributes, uint64_t now_ns, bool own)
 {
-    if (ledger_entry_truncator(entry) == LEDGER_TRUNCATOR_HELD)
+    if (ledger_entry_truncator(entry) == LEDGER_TRUNCATOR_HELD) {
+        learn_own(entry, ledger_nanoseconds(&attributes->mtime), own, false);
         return; /* the size may yet change */
+    }
     uint64_t difference = ledger_entry_epoch(entry) ^ epoch;
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
@@ -189,8 +191,10 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
     uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
     if (flags & LEDGER_ENTRY_CACHED && !own)
         ledger_cache_times(entry, attributes, now_ns, difference == 0);
-    if (!known && (truncated || now_ns < verified_ns))
+    if (!known && (truncated || now_ns < verified_ns)) {
+        learn_own(entry, ledger_nanoseconds(&attributes->mtime), own, false);
         return; /* neither the old size nor this one can be trusted */
+    }
     if (!own && known && difference == 0 && now_ns >= verified_ns &&
         ledger_nanoseconds(&attributes->ctime) < atomic_load(&entry->ctime)) {
         /* Asked later, and an earlier time of change: it was answered before that change, or the

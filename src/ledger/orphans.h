@@ -14,6 +14,15 @@ static inline bool ledger_record_is_orphan(const struct ledger_record *record)
            atomic_load(&record->owner) == 0;
 }
 
+/* A new mark, with which somebody sets data of the file aside (strays.h). The number behind it
+ * marks what has arrived. */
+static inline uint64_t ledger_stray_mark(const struct ledger_entry *entry)
+{
+    uint64_t *marks = &ledger_entry_stripe(entry)->commits;
+    *marks += 2;
+    return *marks - 1;
+}
+
 /* Does the agent that lives have it in its care? `carer`: of the entry. */
 bool ledger_is_cared_for(const _Atomic uint32_t *carer);
 /* Has it in its care what the dead sent of the file, and can it commit that, as it is in contact

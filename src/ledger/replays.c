@@ -4,7 +4,9 @@
 #include "ledger/store/pocket.h"
 #include "ledger/commits.h"
 #include "ledger/entries.h"
+#include "ledger/orphans.h"
 #include "ledger/store/processes.h"
+#include "ledger/strays.h"
 #include "ledger/uncommitted.h"
 #include "sys/test_switch.h"
 
@@ -65,6 +67,26 @@ uint64_t ledger_commit_end(struct ledger_file *file, struct ledger_commit *commi
     return differing;
 }
 
+uint64_t ledger_file_mark_lost(struct ledger_file *file, const struct ledger_commit *commit)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return 0;
+    uint64_t mark = ledger_stray_mark(entry);
+    bool any = false;
+    for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
+        struct ledger_record *record = ledger_record(i);
+        if (record->sequence > commit->sequence)
+            break;
+        if (ledger_record_state(record) != LEDGER_RECORD_ACKED || vouched(record, commit->verifier))
+            continue;
+        record->aside = mark;
+        any = true;
+    }
+    ledger_entry_unlock(file);
+    return any ? mark : 0;
+}
+
 /* The first record that this commit must still write again; 0: none. */
 static uint32_t next_to_replay(const struct ledger_entry *entry, const struct ledger_commit *commit)
 {
@@ -91,6 +113,7 @@ static void begin_replay(struct ledger_entry *entry, uint32_t index, struct ledg
         record->distrusted = LEDGER_DISTRUSTED_BEFORE;
     ledger_record_set_state(record, LEDGER_RECORD_REPLAY);
     record->write_next = 0;
+    record->aside = 0; /* it is not lost any more */
     record->to_disk = LEDGER_NOT_TO_DISK;
     if (commit->to_disk)
         ledger_record_goes_to_disk(entry, record);

@@ -9,6 +9,7 @@
 #include "ledger/orphans.h"
 #include "ledger/proof.h"
 #include "ledger/store/pocket.h"
+#include "ledger/uncommitted.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
@@ -151,9 +152,8 @@ uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
-    uint64_t mark = ledger_entry_stripe(entry)->commits + 1;
+    uint64_t mark = ledger_stray_mark(entry);
     bool any = false;
-    ledger_entry_stripe(entry)->commits += 2; /* the second number marks those that arrived */
     for (uint32_t i = first_of(entry, set == LEDGER_STRAYS_SENT); i;
          i = ledger_record(i)->file_next) {
         if (!ledger_record_is_orphan(ledger_record(i)) ||
@@ -166,9 +166,11 @@ uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set
     return any ? mark : 0;
 }
 
+/* What is lost has an owner mostly. */
 static bool is_marked(const struct ledger_record *record, uint64_t mark)
 {
-    return ledger_record_is_orphan(record) && record->aside == mark;
+    return record->aside == mark &&
+           (ledger_record_is_orphan(record) || ledger_record_state(record) == LEDGER_RECORD_ACKED);
 }
 
 /* Copies the bytes of a record. */
@@ -233,10 +235,14 @@ bool ledger_file_stray_arrived(struct ledger_file *file, uint64_t mark, bool sen
     return arrived;
 }
 
-static uint64_t drop(struct ledger_file *file, uint64_t mark, bool sent, bool arrived)
+/* Why something is dropped. */
+enum why { ARRIVED, SET_ASIDE, LOST };
+
+static uint64_t drop(struct ledger_file *file, uint64_t mark, bool sent, enum why why)
 {
     struct ledger_garbage garbage = {0};
     uint64_t bytes = 0;
+    bool arrived = why == ARRIVED;
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
@@ -249,6 +255,8 @@ static uint64_t drop(struct ledger_file *file, uint64_t mark, bool sent, bool ar
             continue;
         }
         bytes += ledger_record_length(record);
+        if (sent && !arrived)
+            atomic_fetch_add_explicit(&entry->cuts, 1, memory_order_release);
         ledger_record_drop(entry, i, &garbage);
     }
     if (!left && !sent)
@@ -258,8 +266,10 @@ static uint64_t drop(struct ledger_file *file, uint64_t mark, bool sent, bool ar
             ledger_dirty_lost(entry);
         ledger_entry_outdate(entry);
     }
-    if (bytes > 0 && !arrived)
+    if (bytes > 0 && why == SET_ASIDE)
         tell_loss(entry);
+    if (bytes > 0 && why == LOST)
+        ledger_entry_missed(entry, file);
     ledger_entry_unlock(file);
     ledger_stripe_wake(ledger_stripe_of_file(file));
     ledger_arena_give(garbage.first);
@@ -268,10 +278,15 @@ static uint64_t drop(struct ledger_file *file, uint64_t mark, bool sent, bool ar
 
 uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent)
 {
-    return drop(file, mark, sent, false);
+    return drop(file, mark, sent, SET_ASIDE);
 }
 
 uint64_t ledger_file_drop_arrived(struct ledger_file *file, uint64_t mark, bool sent)
 {
-    return drop(file, mark, sent, true);
+    return drop(file, mark, sent, ARRIVED);
+}
+
+uint64_t ledger_file_drop_lost(struct ledger_file *file, uint64_t mark)
+{
+    return drop(file, mark, true, LOST);
 }

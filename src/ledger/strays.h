@@ -45,7 +45,8 @@ void ledger_file_tell_loss(struct ledger_file *file);
 enum ledger_stray_set {
     LEDGER_STRAYS_UNPROVEN, /* dirty strays that the proof does not cover */
     LEDGER_STRAYS_UNSENT,   /* all dirty strays */
-    LEDGER_STRAYS_SENT
+    LEDGER_STRAYS_SENT,
+    LEDGER_STRAYS_LOST /* no strays: ledger_file_mark_lost() */
 };
 enum { LEDGER_STRAY_MAX = 1 << 16 };
 struct ledger_stray {
@@ -59,6 +60,15 @@ struct ledger_stray ledger_file_stray(struct ledger_file *file, uint64_t mark, b
 /* The server has the very bytes of the marked stray that begins at `offset`. False: it has no mark
  * any more, or a write of this host on its way may undo that. */
 bool ledger_file_stray_arrived(struct ledger_file *file, uint64_t mark, bool sent, uint64_t offset);
+/*
+ * Marks what the COMMIT does not vouch for, whoever wrote it: the server lost it, and it is not
+ * written again, as somebody else changed the file. For the other functions it is `sent`. drop_lost
+ * drops what is marked, as ledger_file_drop_strays() does. But the loss is not told yet: the next
+ * fsync does, of whoever opens the file later, too. The caller knows of it.
+ */
+struct ledger_commit;
+uint64_t ledger_file_mark_lost(struct ledger_file *file, const struct ledger_commit *commit);
+uint64_t ledger_file_drop_lost(struct ledger_file *file, uint64_t mark);
 /* drop_strays: drops the marked strays that have not arrived, as they are set aside. The loss is
  * told to the open files that exist now, and to no later ones. drop_arrived: drops those that have
  * arrived, and that a COMMIT vouches for. They are no loss. But what is `distrusted` stays, as no

@@ -100,6 +100,15 @@ bool ledger_file_distrusted(struct ledger_file *file)
            atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_DISTRUSTED;
 }
 
+void ledger_entry_missed(struct ledger_entry *entry, struct ledger_file *file)
+{
+    uint32_t known = __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED);
+    if (atomic_fetch_add(&entry->losses.count, 1) == known) /* the caller knows of it */
+        __atomic_fetch_add(&file->losses_known, 1, __ATOMIC_RELAXED);
+    atomic_fetch_add(&ledger_map.shared->losses, 1);
+    entry->losses.error = EIO;
+}
+
 uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
 {
     struct ledger_garbage garbage = {0};
@@ -109,14 +118,8 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
     uint64_t bytes = atomic_load(&entry->uncommitted) + atomic_load(&entry->dirty);
     ledger_record_cut(entry, 0, true, &garbage);
     ledger_cache_drop(entry);
-    if (missed && bytes > 0 &&
-        atomic_fetch_add(&entry->losses.count, 1) ==
-            __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED))
-        __atomic_fetch_add(&file->losses_known, 1, __ATOMIC_RELAXED); /* the caller knows of it */
-    if (missed && bytes > 0) {
-        atomic_fetch_add(&ledger_map.shared->losses, 1);
-        entry->losses.error = EIO;
-    }
+    if (missed && bytes > 0)
+        ledger_entry_missed(entry, file);
     ledger_entry_unlock(file);
     ledger_stripe_wake(ledger_stripe_of_file(file));
     ledger_arena_give(garbage.first);

@@ -48,6 +48,10 @@ bool ledger_file_distrusted(struct ledger_file *file);
  * learn of the loss by ledger_file_lost().
  */
 uint64_t ledger_file_forget(struct ledger_file *file, bool missed);
+struct ledger_entry;
+/* The same for data that was dropped otherwise. Under the stripe's lock. `file`: of the caller, who
+ * knows of the loss. */
+void ledger_entry_missed(struct ledger_entry *entry, struct ledger_file *file);
 /* True once in a process, after data was dropped that somebody may miss: its fsync must fail. True
  * also in a process that attached the file later, if nobody had been told until then. */
 bool ledger_file_lost(struct ledger_file *file);

@@ -479,6 +479,7 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
     struct ledger_entry *entry = entry_of(write);
     struct ledger_entry *now = entry ? NULL : ledger_entry_of(ending->file);
     if (now) { /* the write may have changed the file, and its entry does not know it */
+        ledger_entry_untold(now);
         ledger_entry_outdate(now);
         ledger_entry_is_written(now);
     }

@@ -37,6 +37,7 @@ struct stats_agent {
     uint32_t pid;      /* of the agent, or of the last one */
     uint64_t since_ns; /* CLOCK_REALTIME, when it was ready */
     uint32_t watched;  /* processes that it watches */
+    uint32_t servers;  /* that it is in contact with */
     uint64_t unsent;   /* unsent bytes that dead processes left to it, in all files */
     uint64_t strays;   /* unsent bytes that they left to no agent: to be proven, or set aside */
     char lack[120];    /* why a process cannot leave writes behind, in words; empty: none says so */

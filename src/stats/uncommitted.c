@@ -219,6 +219,8 @@ static int add_agent(struct stats_snapshot *snapshot, struct ledger_shared *shar
         agent->watched += process->state && process->watched != 0 &&
                           process->watched == from->number && agent->state == STATS_AGENT_ALIVE;
     }
+    for (uint32_t i = 0; i < LEDGER_AGENT_SERVERS && agent->state == STATS_AGENT_ALIVE; i++)
+        agent->servers += from->servers[i].key != 0 && from->servers[i].served == from->number;
     if (lack)
         put_lack(lack, agent->lack, sizeof(agent->lack));
     if (lack && agent->state == STATS_AGENT_NONE)

@@ -32,15 +32,17 @@ unsafe=
 lab_ipv6=
 lab_protection=
 lab_keytab=
+lab_seed=1
 lab_server_of_hosts=no # the paths lead to hosts with networks of their own
 lab_networks=()        # the words that start a program there
 
+lab_hold=500 # ms, failover_hold: no library survives what comes later
 # Dead paths are found in half a second, held writes wait for as long, and early COMMITs happen.
 lab_tunables() {
     cat >"$DIRECTNFS_CONF" <<END
 retransmit_timeout = 1;
 path_timeout = 0.5;
-failover_hold = 0.5;
+failover_hold = $(printf '%d.%03d' $((lab_hold / 1000)) $((lab_hold % 1000)));
 reconnect_max = 1;
 uncommitted_file_max = 1048576;
 write_behind_max = 4194304;
@@ -58,11 +60,13 @@ lab_switches() {
     cp "$BUILD/switches/directnfs" "$BUILD/switches/libdirectnfs.so" "$T/switches"
 }
 
-# lab_program NAME COMMAND...: starts a program of this directory that says "ready"
+# lab_program NAME COMMAND...: starts a program of this directory that says "ready". It comes before all others, where that
+# is permitted: on a machine that is busy a network and a server are not slower than the clients expect.
 lab_program() {
     local name=$1
     shift
     "$BUILD/test/fault/$name" "$@" >"$T/log/$name" 2>&1 &
+    renice -n -20 -p $! >>"$T/log/renice" 2>&1
     process_remember $!
     disown $!
     if ! wait_for 10 grep -q '^ready' "$T/log/$name"; then
@@ -76,7 +80,7 @@ lab_program() {
 lab_start() {
     local path lines= addresses= export=$mnt version= name=lab words=()
     lab_stop
-    lab_server=$1 lab_paths=$2
+    lab_server=$1 lab_paths=$2 lab_seed=${3:-1}
     ! is_plain || { lab_plain_start; return; }
     lab_tunables
     run_fresh
@@ -123,7 +127,7 @@ lab_start() {
     done
     # shellcheck disable=SC2086
     lab_program proxy $lines --nfs "127.0.0.1:$nfs_port" --mount "127.0.0.1:$mount_port" --nfs-port "$nfs" \
-        --mount-port "$mount" --control "$proxy_socket" --seed "${3:-1}" "${words[@]}"
+        --mount-port "$mount" --control "$proxy_socket" --seed "${3:-1}" --late "$lab_hold" "${words[@]}"
     lab_proxy_pid=$!
     lab_name=$name
     nfstab_write "server: $name
@@ -242,6 +246,12 @@ lab_torture() {
         restart) ganesha_restart ;;
         "path "*) lab_path ${line#path } ;;
         "ticket "* | "kdc "*) lab_kerberos "$line" ;;
+        "agent for "*)
+            if ! wait_for 2 lab_agent "${line##* }"; then
+                echo "none" >&"$answers"
+                continue
+            fi
+            ;;
         *)
             echo "$line" >>"$T/torture"
             continue
@@ -256,6 +266,11 @@ lab_torture() {
     return "$status"
 }
 
+# lab_agent N: is there an agent in contact with the server, which watches N processes or more?
+lab_agent() {
+    "$directnfs" stat agents --json 2>>"$T/log/asked" |
+        jq -e ".[0] | .state == \"alive\" and .servers >= 1 and .watched >= $1" >>"$T/log/asked" 2>&1
+}
 # lab_path offline|online N: as an administrator does it
 lab_path() { "$directnfs" path "$1" "$lab_name" "$(lab_address "$2")" >>"$T/log/asked" 2>&1; }
 
@@ -352,13 +367,24 @@ protected() {
     fi
 }
 
+# lab_was_late NAME: did a call reach the server later than failover_hold? Then what failed does not count.
+lab_was_late() {
+    local late
+    [ "$lab_server" != none ] || return 1
+    late=$(proxy_counter overdue)
+    [ "$late" -gt 0 ] || return 1
+    note "$1: again, as $late calls may have been executed later than failover_hold: $(grep -m 1 FAILED "$T/torture")"
+}
 # torture_ok NAME OPTION...: nothing is lost, stale or torn, and nothing fails
 torture_ok() {
-    local name=$1
+    local name=$1 tries=3 status=0 before line
     shift
-    local before line
     before=$(counter nfs_write)
-    if lab_torture "$@"; then
+    while lab_torture "$@" || status=$?; [ $status != 0 ] && [ $((--tries)) != 0 ] && lab_was_late "$name"; do
+        lab_start "$lab_server" "$lab_paths" "$lab_seed"
+        status=0 before=$(counter nfs_write)
+    done
+    if [ $status = 0 ]; then
         line=$(tail -n 1 "$T/torture")
         ok "$name: $line"
         # Else the kernel served the files, and nothing was tested. Much is gathered, or written over before it is sent.

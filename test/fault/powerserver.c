@@ -44,7 +44,8 @@
 #include "power_lies.h"
 #include "power_sessions.h"
 
-enum { REPLIES = 4096 };
+/* A machine that is busy executes nothing so late that its client does not expect it any more. */
+enum { REPLIES = 4096, PARK_LATE_MS = 100 };
 
 struct client {
     struct watch watch;
@@ -227,11 +228,19 @@ static void call_came(struct client *client, struct message *record)
     free(record);
 }
 
-static void parked_execute(struct parked *p)
+/* Nobody waits for it any more, and its time is over: it counts as lost on its way. */
+static bool parked_is_late(const struct parked *p, uint64_t now)
+{
+    return !p->client && now > p->due + milliseconds(PARK_LATE_MS);
+}
+
+static void parked_execute(struct parked *p, uint64_t now)
 {
     struct call call;
     struct message *m =
-        call_parse(p->call->data + 4, p->call->length - 4, &call) ? execute(p->call, &call) : NULL;
+        !parked_is_late(p, now) && call_parse(p->call->data + 4, p->call->length - 4, &call)
+            ? execute(p->call, &call)
+            : NULL;
     if (!m) {
         if (p->reply)
             p->reply->used = p->reply->parked = false;
@@ -445,7 +454,7 @@ static uint64_t due(uint64_t now)
         struct parked *p = *link;
         if (p->due <= now) {
             *link = p->next;
-            parked_execute(p);
+            parked_execute(p, now);
             continue;
         }
         next = p->due < next ? p->due : next;

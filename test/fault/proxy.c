@@ -5,7 +5,7 @@
  *
  *     proxy --listen ADDRESS... --nfs ADDRESS:PORT [--mount ADDRESS:PORT] --control SOCKET
  *           [--nfs-port N] [--mount-port N] [--seed S] [--script FILE]
- *           [--certificate FILE --key FILE [--authority FILE] [--direct]]
+ *           [--certificate FILE --key FILE [--authority FILE] [--direct]] [--late MS]
  *     proxy --ask SOCKET PATH|all COMMAND...
  *
  * Paths are numbered from 1 in the order of --listen. They listen on --nfs-port and --mount-port,
@@ -15,6 +15,10 @@
  * as the server would see it. With a certificate clients must use TLS, see proxy/tls.h; what others
  * send is counted (`clear`), and goes nowhere. A new connection from a port that had one ends the
  * old one first, as the SYN would at the server.
+ *
+ * --late: what is held reaches the server at most so many ms after its client's end of the
+ * connection is gone, however busy the machine is; else it is lost. What may have been executed
+ * later all the same is counted (`overdue`).
  *
  * Commands (CHANCE is a percentage, and how often at most):
  *
@@ -355,7 +359,8 @@ int main(int argc, char **argv)
         OPTION("listen", 'l'),    OPTION("nfs", 'n'),         OPTION("mount", 'm'),
         OPTION("nfs-port", 'N'),  OPTION("mount-port", 'M'),  CONTROL_OPTIONS,
         OPTION("script", 'f'),    OPTION("certificate", 't'), OPTION("key", 'k'),
-        OPTION("authority", 'a'), FLAG("direct", 'd'),        {NULL, 0, NULL, 0}};
+        OPTION("authority", 'a'), FLAG("direct", 'd'),        OPTION("late", 'L'),
+        {NULL, 0, NULL, 0}};
     struct tls_options tls = {0};
     const char *script_name = NULL;
     struct control_options control = {.seed = 1};
@@ -394,6 +399,9 @@ int main(int argc, char **argv)
         case 'd':
             tls.direct = true;
             break;
+        case 'L':
+            late_most_ns = milliseconds(number_option("late", optarg, 1, 3600000));
+            break;
         default:
             control_option(&control, option);
         }
@@ -402,7 +410,7 @@ int main(int argc, char **argv)
         fputs("usage: proxy --listen ADDRESS... --nfs ADDRESS:PORT [--mount ADDRESS:PORT]\n"
               "             --control SOCKET [--nfs-port N] [--mount-port N] [--seed S]\n"
               "             [--script FILE] [--certificate FILE --key FILE [--authority FILE]\n"
-              "             [--direct]]\n"
+              "             [--direct]] [--late MS]\n"
               "       proxy --ask SOCKET PATH|all COMMAND...\n",
               stderr);
         return 2;

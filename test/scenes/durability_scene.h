@@ -19,4 +19,7 @@ pid_t start_writer(void);
 /* Version 1 is on the server's disk, not only in its memory. */
 void expect_durable(void);
 
+/* How many bytes of the file were set aside, at one time. They are of version 1. */
+uint64_t set_aside(const char *of);
+
 #endif

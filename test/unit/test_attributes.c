@@ -154,6 +154,32 @@ UNIT_TEST(who_doubts_the_size_still_sees_that_somebody_else_changed_the_file)
                      LEDGER_CHANGE_TIME);
 }
 
+/* The answer is older than the doubt, so it tells nothing else. */
+UNIT_TEST(an_answer_to_a_write_tells_what_this_host_did_though_the_size_is_in_doubt)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    struct ledger_attributes now = {.size = 100, .ctime = {5, 0}, .mtime = {5, 0}};
+    attach_learned(&file, 86, 100, 1);
+    struct iovec vector = {(char[]){"0123456789"}, 10};
+    assert_int_equal(ledger_write_begin(&file, 0, &vector, 1, 10, true, &write), 0);
+    struct ledger_ending ending = {.file = &file,
+                                   .write = &write,
+                                   .outcome = LEDGER_WRITE_UNSTABLE,
+                                   .verifier = verifier,
+                                   .attributes_known = true,
+                                   .epoch = ledger_file_asking(&file),
+                                   .asked_ns = 5,
+                                   .attributes = now};
+    learn_asked(&file, 100, 3, 10);
+    learn_asked(&file, 100, 2, 20);
+    ledger_writes_end(&ending, 1);
+    learn_asked(&file, 100, 5, sys_now_ns());
+    assert_int_equal(size_of(&file), 100);
+    assert_int_equal(ledger_file_changed_by_other(&file, ledger_file_asking(&file), &now),
+                     LEDGER_CHANGE_NONE);
+}
+
 UNIT_TEST(the_size_never_falls_below_uncommitted_data)
 {
     struct ledger_file file;

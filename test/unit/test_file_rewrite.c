@@ -2,6 +2,7 @@
  * over what somebody else wrote since. */
 #include "durability_scene.h"
 #include "holds.h"
+#include "no_descriptors.h"
 #include "ledger/store/processes.h"
 #include "rounds.h"
 
@@ -199,6 +200,7 @@ static void expect_a_conflict(int fd)
 {
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     CHECK_EQUAL(lines_with("/f: ", "are not written again, as somebody else changed the file"), 1);
+    CHECK_EQUAL(set_aside("f"), SIZE);
     CHECK_EQUAL(engine_fsync(fd), 0);
 }
 
@@ -206,6 +208,7 @@ static void expect_no_conflict(int fd)
 {
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(lines_with("/f: ", "not written again"), 0);
+    CHECK_EQUAL(set_aside("f"), 0);
 }
 
 ENGINE_TEST(what_another_host_wrote_before_the_restart_is_kept)
@@ -244,24 +247,43 @@ ENGINE_TEST(a_change_that_was_seen_is_kept)
     disk_expect("f", SIZE, 0, 2);
 }
 
-/* A server may count whole seconds. */
-ENGINE_TEST(what_another_host_appended_is_kept_whatever_the_time)
+/* And it is not written again. */
+ENGINE_TEST(what_the_server_has_all_the_same_is_no_loss_though_another_host_appended)
 {
     int fd = written_over();
-    struct timespec before = time_of("f");
     somebody_writes("f", SIZE, SIZE, 2);
-    date("f", before);
     server_do(FILE_SERVER_NEW_VERIFIER);
-    expect_a_conflict(fd);
+    unsigned before = server_calls(NFS_PROC_WRITE);
+    expect_no_conflict(fd);
+    CHECK_EQUAL(server_calls(NFS_PROC_WRITE), before);
+    disk_expect("f", SIZE, 0, 1);
     disk_expect("f", SIZE, SIZE, 2);
 }
 
-/* The time is no proof here, as the server may have set it while it recovered. */
+ENGINE_TEST(what_is_lost_stays_while_there_is_no_room_to_set_it_aside)
+{
+    int fd = written_over();
+    somebody_writes("f", SIZE, 0, 2);
+    hear_the_time();
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    no_descriptors_begin();
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK(ledger_uncommitted() >= SIZE);
+    no_descriptors_end();
+    CHECK_EQUAL(lines_with("/f: ", "cannot be set aside"), 1);
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, 0, 2);
+}
+
+/* The time is no proof here, as the server may have set it while it recovered, or counts seconds.
+ */
 ENGINE_TEST(what_another_host_appended_after_the_restart_is_kept)
 {
     int fd = written_over();
     server_do(FILE_SERVER_LOSE_POWER);
+    struct timespec before = time_of("f");
     somebody_writes("f", SIZE, SIZE, 2);
+    date("f", before);
     expect_a_conflict(fd);
     disk_expect("f", SIZE, SIZE, 2);
 }

@@ -545,6 +545,26 @@ UNIT_TEST(after_a_write_without_an_answer_the_server_must_be_asked)
     check_invariants();
 }
 
+UNIT_TEST(what_was_forgotten_while_it_was_written_again_is_a_change_by_this_host)
+{
+    struct ledger_file file;
+    struct ledger_commit commit;
+    struct ledger_write again;
+    struct ledger_attributes first = at_time(10);
+    attach(&file, 143);
+    write_kept(&file, 0, 100, 'a', first_verifier);
+    ledger_file_learned(&file, ledger_file_asking(&file), &first, 1);
+    assert_int_equal(change_at(&file, 11), LEDGER_CHANGE_TIME);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 100);
+    commit.most = MODEL_BYTES;
+    assert_int_equal(ledger_replay_next(&file, &commit, false, &again), 1);
+    assert_int_equal(ledger_file_forget(&file, true), 100);
+    end_told(&file, &again, ledger_file_asking(&file), 50);
+    assert_int_equal(change_at(&file, 50), LEDGER_CHANGE_NONE);
+    check_invariants();
+}
+
 int main(void)
 {
     return unit_run(open_registry, remove_run_directory);

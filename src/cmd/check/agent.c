@@ -104,8 +104,8 @@ void check_agent(const struct check *check)
         bytes += snapshot.strays[i].bytes;
     if (snapshot.stray_count) {
         check_say(CHECK_WARNING, "strays",
-                  "%llu bytes that killed processes wrote were set aside in %s, as their files may "
-                  "have been changed by others since",
+                  "%llu bytes that processes wrote were set aside in %s, as their files may have "
+                  "been changed by others since",
                   bytes, run_name(path));
         check_number("stray_bytes", bytes);
         check_remedy("`directnfs flush` says what can be done with them");

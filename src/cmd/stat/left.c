@@ -17,6 +17,7 @@ static const char *state_of(const struct stats_agent *agent)
     COLUMN("PID", CMD_NUMBER, cmd_table_number(table, alive ? agent->pid : 0), .key = "pnum") \
     COLUMN("SINCE", CMD_TEXT, cmd_table_text(table, since, sizeof(since)))                    \
     COLUMN("WATCHED", CMD_NUMBER, cmd_table_number(table, agent->watched))                    \
+    COLUMN("SERVERS", CMD_NUMBER, cmd_table_number(table, agent->servers))                    \
     COLUMN("UNSENT", CMD_NUMBER, cmd_table_number(table, agent->unsent))                      \
     COLUMN("NOBODYS", CMD_NUMBER, cmd_table_number(table, agent->strays))                     \
     COLUMN("REASON", CMD_CUT_END, cmd_table_text(table, agent->lack, sizeof(agent->lack)))

@@ -189,12 +189,11 @@ static void complain_of_strays(const struct request *request, const struct stats
         return;
     for (unsigned i = 0; i < snapshot->stray_count; i++)
         bytes += snapshot->strays[i].bytes;
-    cmd_complain(
-        "stat",
-        "%llu bytes that killed processes wrote are not sent, as their files may have been "
-        "changed by others since: they are set aside; 'directnfs flush' says what can be "
-        "done",
-        bytes);
+    cmd_complain("stat",
+                 "%llu bytes that processes wrote are not sent, as their files may have been "
+                 "changed by others since: they are set aside; 'directnfs flush' says what can be "
+                 "done",
+                 bytes);
 }
 
 /* True if there is something to show that belongs to no process. */

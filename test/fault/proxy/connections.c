@@ -16,6 +16,13 @@ struct held *helds;
 
 uint64_t random_state;
 
+uint64_t late_most_ns = NEVER, alive_ns;
+
+uint64_t too_late(void)
+{
+    return late_most_ns == NEVER ? NEVER : alive_ns + late_most_ns;
+}
+
 bool happens(struct chance *chance)
 {
     if (chance->percent == 0 || chance->left == 0 ||

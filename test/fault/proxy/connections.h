@@ -29,18 +29,19 @@ struct faults {
     uint64_t hold_after_ms; /* NEVER: until `release` */
 };
 
-#define COUNTERS                                                                          \
-    X(connections)                                                                        \
-    X(refused)                                                                            \
-    X(calls)                                                                              \
-    X(replies)                                                                            \
-    X(forwarded)                                                                          \
-    X(dropped)                                                                            \
-    X(duplicated)                                                                         \
-    X(corrupted)                                                                          \
-    X(answered)                                                                           \
-    X(resets)                                                                             \
-    X(same_port) X(other_port) X(held) X(delivered) X(discarded) X(handshakes) X(rekeyed) \
+#define COUNTERS                                                                        \
+    X(connections)                                                                      \
+    X(refused)                                                                          \
+    X(calls)                                                                            \
+    X(replies)                                                                          \
+    X(forwarded)                                                                        \
+    X(dropped)                                                                          \
+    X(duplicated)                                                                       \
+    X(corrupted)                                                                        \
+    X(answered)                                                                         \
+    X(resets)                                                                           \
+    X(same_port)                                                                        \
+    X(other_port) X(held) X(delivered) X(discarded) X(handshakes) X(rekeyed) X(overdue) \
         X(tampered) X(broken) X(denied) X(clear) X(plain) X(krb5) X(krb5i) X(krb5p)
 
 struct counters {
@@ -81,12 +82,13 @@ struct connection {
     struct end *ends[2]; /* the client's and the server's; NULL: gone, or not yet there */
     bool connecting, dead;
     struct flow flows[2];
-    uint64_t calls;
+    uint64_t calls, replies;
     struct {
         uint32_t xid, procedure; /* of NFS */
     } in_flight[IN_FLIGHT];
     struct held *held;
     bool released;
+    uint64_t latest; /* of the call that was held and is released */
     struct tls *tls; /* of the client's end; NULL: it is in clear */
 };
 
@@ -97,6 +99,7 @@ struct held {
     struct connection *connection; /* NULL: gone, though not the call */
     struct message *message;       /* NULL: delivered, or lost */
     uint64_t after_ms, due;
+    uint64_t latest; /* it reaches the server before this time, or never */
     bool late;
     struct sockaddr_in client;
     uint32_t xid;
@@ -115,6 +118,17 @@ extern struct connection *connections;
 extern struct held *helds;
 
 extern uint64_t random_state;
+
+/* A call reaches the server at most so long after its client's end of the connection is gone;
+ * NEVER: at any time. It is failover_hold of the client: nobody keeps what comes later from undoing
+ * newer data. */
+extern uint64_t late_most_ns;
+
+/* Ends of connections that are known to be gone were not before this time. */
+extern uint64_t alive_ns;
+
+/* When a call of this connection, whose client's end is gone, is too late. */
+uint64_t too_late(void);
 
 bool happens(struct chance *chance);
 /* Changes one bit. Half of the time it is one of the head. */

@@ -3,6 +3,8 @@
 
 void held_abandoned(struct held *held)
 {
+    if (held && held->latest == NEVER)
+        held->latest = too_late();
     if (held && held->due == NEVER && held->after_ms != NEVER)
         held->due = clock_ns() + milliseconds(held->after_ms);
 }
@@ -53,6 +55,7 @@ bool hold(struct connection *c, struct message *m, const struct call *call)
                              .message = m,
                              .after_ms = faults->hold_after_ms,
                              .due = NEVER,
+                             .latest = NEVER,
                              .late = faults->hold_late,
                              .client = c->client,
                              .xid = call->xid};
@@ -76,11 +79,21 @@ void recognise(const struct connection *c, const struct call *call)
     }
 }
 
-/* Puts the call on its way: over its own connection, or after that is gone, over a new one. */
+/* The server needs some time for it. */
+enum { MARGIN_MS = 100 };
+
+/* Puts the call on its way, if there is time for that: over its own connection, or after that is
+ * gone, over a new one. */
 static void held_deliver(struct held *held)
 {
     struct connection *c = held->connection;
     struct message *m = held->message;
+    if (clock_ns() + milliseconds(MARGIN_MS) > held->latest) {
+        if (c)
+            c->held = NULL;
+        held_discard(held);
+        return;
+    }
     if (!c) {
         c = need(sizeof *c);
         c->path = held->path;
@@ -95,6 +108,7 @@ static void held_deliver(struct held *held)
     }
     c->held = NULL;
     c->released = true; /* no fault of now stops it */
+    c->latest = held->latest;
     held->message = NULL;
     held->path->counters.delivered++;
     m->due = 0;

@@ -2,6 +2,8 @@
 #include "relay.h"
 #include "tls.h"
 
+enum { LOOK_MS = 20 }; /* between looks whether ends are gone */
+
 /* ---- records ---- */
 
 /* Queues a record for its way on. */
@@ -153,7 +155,9 @@ void corrupt(struct connection *c, struct message *m)
 static void reply_came(struct connection *c, struct message *m)
 {
     c->path->counters.replies++;
+    c->replies++;
     if (!c->ends[CALLS]) {
+        c->path->counters.overdue += c->released && clock_ns() > c->latest;
         free(m);
         if (c->released) /* the held call was executed */
             connection_reset(c);
@@ -220,6 +224,9 @@ static void end_lost(struct connection *c, enum direction side)
 {
     if (side == CALLS)
         held_abandoned(c->held);
+    /* What of it the server has not answered it may have executed just now. */
+    if (side == CALLS && c->calls > c->replies && clock_ns() > too_late())
+        c->path->counters.overdue++;
     if (dark(c, side) && c->ends[!side]) { /* the other side does not learn of it */
         end_close(c, side);
         flow_empty(&c->flows[side]);
@@ -314,7 +321,12 @@ static uint64_t connection_due(struct connection *c, uint64_t now)
 
 uint64_t relay_due(uint64_t now)
 {
+    static uint64_t polled_ns; /* what was gone then was seen to be */
+    alive_ns = polled_ns;
+    polled_ns = now;
     uint64_t next = helds_due(now), at;
+    if (late_most_ns != NEVER && next > now + milliseconds(LOOK_MS))
+        next = now + milliseconds(LOOK_MS);
     for (struct connection *c = connections; c; c = c->next) {
         if (!c->dead && (at = connection_due(c, now)) < next)
             next = at;
