@@ -44,6 +44,15 @@ calls_wait() {
     note "$1: $((SECONDS - began)) s"
 }
 
+# kernels_files: files of databases, not of their settings, that the kernel served, with the reason
+kernels_files() {
+    {
+        statistics files 2>>"$T/log/stat" | jq -r '.[] | select(.state | startswith("kernel")) | .filename + ": " + .state'
+        grep -E '(stays with|handed to) the kernel' "$DIRECTNFS_LOG"
+    } | grep -E '/(base|global|pg_wal|pg_xact)/[0-9A-F]|\.ibd: |/(ib_logfile|ibdata|undo|binlog\.)[0-9]|/(WAL|DELETE)(-wal|-journal)?: |/fio: ' |
+        sort -u | head -n 3
+}
+
 declare -F mount_clear >/dev/null || mount_clear() { rm -rf "${mnt:?}"/*; }
 
 # ---- fio ----
