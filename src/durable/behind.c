@@ -2,6 +2,7 @@
 
 #include "durable/agent.h"
 #include "durable/early.h"
+#include "durable/hinted.h"
 #include "file/upper.h"
 #include "durable/commit.h"
 #include "durable/flush.h"
@@ -186,8 +187,10 @@ static void *send_behind(void *argument)
         if (is_idle(sender) && !durable_agent_is_wanted())
             sys_futex(&sender->kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
         atomic_store(&sender->sleeps, false);
+        durable_hinted_start(sender);
         durable_agent_seek();
         sleep_until_kicked(sender, pause_ms);
+        durable_hinted_start(sender);
         pause_ms = look_after_all(sender);
     }
     return NULL;
@@ -328,10 +331,13 @@ static bool is_little(struct file_inode *inode)
 
 void durable_behind_hurry(struct file_inode *inode)
 {
-    if (!atomic_load(&inode->behind_listed) || is_little(inode))
+    if (!atomic_load(&inode->behind_listed))
         return;
-    atomic_store(&inode->behind_due_ns, 0);
-    wake(sender_of(inode), true);
+    bool little = is_little(inode), starts = durable_hinted_add(inode, little);
+    if (!little)
+        atomic_store(&inode->behind_due_ns, 0);
+    if (!little || starts)
+        wake(sender_of(inode), true);
 }
 
 /* ---- life ---- */
@@ -356,22 +362,26 @@ void durable_behind_forget(void)
             drop_listed(sender);
             sys_nanosleep_ms(1);
         }
+        durable_hinted_forget(sender);
     }
 }
 
 void durable_behind_fork_prepare(void)
 {
+    durable_hinted_fork_prepare();
     pthread_mutex_lock(&list_lock);
 }
 
 void durable_behind_fork_parent(void)
 {
     pthread_mutex_unlock(&list_lock);
+    durable_hinted_fork_done();
 }
 
 void durable_behind_fork_child(void)
 {
     pthread_mutex_init(&list_lock, NULL);
+    durable_hinted_fork_child();
     for (unsigned i = 0; i < mounts_count(); i++)
         /* There is no thread until the next open, and no user of what was listed is counted any
          * more: see file_table_after_fork(). */

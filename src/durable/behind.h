@@ -32,8 +32,8 @@ bool durable_behind_writes(const struct file_open *open);
 int durable_behind_write(struct file_open *open, const struct durable_piece *piece,
                          uint64_t offset);
 
-/* Has what is dirty of the file sent soon, unless an fsync of it takes one call as it is; does not
- * wait. */
+/* A program said that it will want this file's data on the disk (sync_file_range): has what is
+ * dirty sent soon, and made safe where an fsync would have to wait for that. Does not wait. */
 void durable_behind_hurry(struct file_inode *inode);
 
 /* Before a file of the mount that was opened with these flags becomes managed: starts the thread

@@ -2,6 +2,7 @@
 #include "durable/commit.h"
 #include "durable/committing.h"
 #include "durable/fsync.h"
+#include "durable/hinted.h"
 #include "durable/sync.h"
 #include "file/inode.h"
 #include "file/enter.h"
@@ -63,7 +64,8 @@ int durable_fsync(struct file_open *open, int fd)
     if (!file_inode_enter(inode))
         return fsync_by_kernel(fd);
     uint64_t waiting = ledger_file_uncommitted(&inode->entry), began_ns = sys_now_ns();
-    int result = durable_commit(inode, open->auth, NULL), loss = 0;
+    int result = durable_hinted_is_done(inode) ? 0 : durable_commit(inode, open->auth, NULL);
+    int loss = 0;
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->loss_due, true);
     /* An fsync that fails tells the loss, too. */

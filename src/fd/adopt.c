@@ -267,8 +267,10 @@ static void learn(struct ledger_file *entry, const struct mount_proof *proof, ui
     /* No process of this host knows the file, so none has changed it since the server answered. */
     else if (!known)
         ledger_file_learned(entry, epoch, &proof->attributes, asked_ns);
-    else
+    else if (proof->by_name)
         ledger_file_confirmed(entry, &proof->attributes, asked_ns);
+    else
+        ledger_file_kernel_told(entry, &proof->attributes, asked_ns);
 }
 
 /*

@@ -57,6 +57,10 @@ struct file_inode {
     _Atomic uint64_t behind_run, behind_end; /* bytes written in sequence, up to behind_end */
     struct file_inode *behind_next;
     _Atomic(const struct rpc_auth *) behind_auth; /* credential of the last write behind */
+    _Atomic uint32_t hint;                        /* enum durable_hint: durable/hinted.c ... */
+    bool hint_queued;                             /* ... whose lock is for the rest */
+    uint64_t hint_ns;                             /* of the first hint since it was queued */
+    struct file_inode *hint_next;
     /* For pages.c: under file_tell_lock, but for what is atomic. */
     bool arrived_listed;
     struct file_inode *arrived_next;

@@ -385,6 +385,8 @@ static void inode_after_fork(struct file_inode *inode)
     inode->closing = 0;
     atomic_store(&inode->committing, false);
     atomic_store(&inode->behind_listed, false);
+    atomic_store(&inode->hint, 0);
+    inode->hint_queued = false;
     atomic_store(&inode->arrived, false);
     inode->arrived_listed = false;
 }

@@ -11,6 +11,8 @@
 
 enum { SPINS = 2000 };
 
+#define QUIET_NS UINT64_C(1000000000)
+
 /* ---- reading without a lock ---- */
 
 struct view {
@@ -273,6 +275,30 @@ void ledger_file_confirmed(struct ledger_file *file, const struct ledger_attribu
     if (!entry)
         return;
     confirm(entry, attributes, now_ns);
+    ledger_entry_unlock(file);
+}
+
+/* Has another host changed the file, and nothing of this one been in the way of seeing that? Under
+ * the stripe's lock. */
+static bool is_later(struct ledger_entry *entry, const struct ledger_attributes *attributes,
+                     uint64_t now_ns)
+{
+    uint32_t flags = atomic_load(&entry->flags);
+    return flags & LEDGER_ENTRY_KNOWN && !(flags & LEDGER_ENTRY_UNTOLD) && !entry->first &&
+           atomic_load(&entry->dirty) == 0 && ledger_entry_truncator(entry) == 0 &&
+           !ledger_record_pending(entry, UINT64_MAX) &&
+           ledger_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime) &&
+           atomic_load(&entry->verified_ns) + QUIET_NS < now_ns;
+}
+
+void ledger_file_kernel_told(struct ledger_file *file, const struct ledger_attributes *attributes,
+                             uint64_t now_ns)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return;
+    if (!confirm(entry, attributes, now_ns) && is_later(entry, attributes, now_ns))
+        ledger_entry_learn(entry, ledger_entry_epoch(entry), attributes, now_ns, false);
     ledger_entry_unlock(file);
 }
 

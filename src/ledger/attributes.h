@@ -70,6 +70,15 @@ void ledger_file_learned(struct ledger_file *file, uint64_t epoch,
 void ledger_file_confirmed(struct ledger_file *file, const struct ledger_attributes *attributes,
                            uint64_t now_ns);
 /*
+ * The same for an open: the kernel's client has asked the server in it. Attributes with a later
+ * time of change replace those known, if nothing of this host is on its way or uncommitted, and the
+ * server's last answer is older than a second. So no write of this host came after the kernel's
+ * question: the server told the time of that write, which would be the later one. (Only if its
+ * clock was set back within an open that takes a second could that be wrong.)
+ */
+void ledger_file_kernel_told(struct ledger_file *file, const struct ledger_attributes *attributes,
+                             uint64_t now_ns);
+/*
  * As ledger_file_confirmed(), by the key of a file that this process may not have attached.
  *   LEDGER_CONFIRMED: the attributes are what is known.
  *   LEDGER_OTHER: other attributes are known, or none; *epoch is as of ledger_file_asking().

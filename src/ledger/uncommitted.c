@@ -24,6 +24,17 @@ uint64_t ledger_file_uncommitted(struct ledger_file *file)
     return dirty + atomic_load_explicit(&entry->uncommitted, memory_order_acquire);
 }
 
+bool ledger_file_is_settled(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return false;
+    bool settled =
+        !entry->first && atomic_load(&entry->dirty) == 0 && atomic_load(&entry->uncommitted) == 0;
+    ledger_entry_unlock(file);
+    return settled;
+}
+
 bool ledger_file_uncommitted_beyond(struct ledger_file *file, uint64_t size)
 {
     if (ledger_file_uncommitted(file) == 0)

@@ -14,6 +14,9 @@
  * all files. No lock. */
 uint64_t ledger_file_uncommitted(struct ledger_file *file);
 uint64_t ledger_uncommitted(void);
+/* Is nothing of the file dirty, on its way or acknowledged? Takes the stripe's lock. False: not
+ * known. */
+bool ledger_file_is_settled(struct ledger_file *file);
 /* The bytes of a file that are acknowledged and not committed. */
 uint64_t ledger_file_acknowledged(struct ledger_file *file);
 

@@ -276,6 +276,52 @@ static uint64_t verified_at(struct ledger_file *file)
     return verified;
 }
 
+enum { SECOND = 1000000000 };
+
+/* Does what the kernel was told of this size and time of change, `seconds` later, become what is
+ * known? */
+static bool is_taken(struct ledger_file *file, uint64_t size, long nanoseconds, unsigned seconds)
+{
+    struct ledger_attributes told = {.size = size,
+                                     .ctime = {1 + nanoseconds / SECOND, nanoseconds % SECOND}};
+    ledger_file_kernel_told(file, &told, verified_at(file) + seconds * UINT64_C(1000000000) + 1);
+    return size_of(file) == size;
+}
+
+UNIT_TEST(what_the_kernel_was_told_of_a_change_by_another_host_is_taken)
+{
+    struct ledger_file file;
+    struct ledger_stamp stamp;
+    attach_learned(&file, 522, 100, 1);
+    assert_true(ledger_stamp_take_quiet(&file, 0, 10, &stamp));
+    assert_true(is_taken(&file, 50, 6, 1)); /* it was cut */
+    /* What was read before is old. */
+    assert_false(ledger_stamp_lasts(&file, &stamp, LEDGER_STAMP_GIVEN, 0, 10));
+}
+
+UNIT_TEST(what_the_kernel_was_told_before_a_change_by_this_host_is_not_taken)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach_learned(&file, 523, 100, 1);
+    assert_true(is_taken(&file, 60, 6, 1));
+    assert_false(is_taken(&file, 50, 6, 1)); /* as old as what is known */
+    assert_false(is_taken(&file, 50, 5, 1));
+    assert_false(is_taken(&file, 50, 7, 0)); /* this host may have changed it since the question */
+    uint8_t data[10] = {0};
+    struct iovec vector = {data, sizeof(data)};
+    assert_int_equal(ledger_write_begin(&file, 0, &vector, 1, sizeof(data), true, &write), 0);
+    assert_false(is_taken(&file, 50, 7, 1)); /* it does so now */
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, verifier);
+    assert_false(is_taken(&file, 50, 7, 1)); /* and was not told what time that made */
+    learn(&file, ledger_file_asking(&file), 60, 2);
+    assert_false(is_taken(&file, 50, SECOND + 7, 1)); /* it may have to do it again */
+    attach_learned(&file, 524, 60, 1);
+    write_bytes(&file, 0, 10, LEDGER_WRITE_STABLE);
+    assert_false(is_taken(&file, 50, 7, 1)); /* not told, either */
+    assert_int_equal(size_of(&file), 60);
+}
+
 UNIT_TEST(what_the_kernel_was_told_is_as_good_as_asked_for)
 {
     struct ledger_file file;

@@ -78,23 +78,6 @@ BEHIND_TEST(what_comes_while_others_are_sent_is_not_sent_piece_by_piece)
     engine_end(open);
 }
 
-/* PostgreSQL's checkpointer hurries all files, then it makes an fsync of each. */
-BEHIND_TEST(a_little_that_is_hurried_is_left_to_the_fsync)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    struct file_open *open = engine_begin(fd);
-    put_blocks(fd, 0, 2, 1);
-    uint64_t begun_ns = sys_now_ns();
-    durable_write_out(open, 0, 0, false);
-    usleep(100000);
-    CHECK_EQUAL(durable_fsync(open, fd), 0);
-    if (sys_now_ns() - begun_ns < UINT64_C(400000000)) { /* else it may have been due */
-        CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 1);
-        CHECK_EQUAL(server_calls(NFS_PROC_COMMIT), 0);
-    }
-    engine_end(open);
-}
-
 /* They are copied in another way: into chunks that are new, and then into some that are not. */
 BEHIND_TEST(scattered_writes_of_any_length)
 {

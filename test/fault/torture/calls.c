@@ -292,8 +292,13 @@ static int sync_call(struct worker *w, int fd, unsigned how)
     int result;
     if (how == 4 && w->alone)
         how = 0;
-    if (how == 1) { /* the first is a hint only */
-        result = sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE) || fdatasync(fd) ? errno : 0;
+    (void)sync_file_range(w->plain[pick(w, ALL_FILES)], 0, 0,
+                          SYNC_FILE_RANGE_WRITE); /* written on */
+    if (how == 1) { /* the first is a hint only: what is done for it is over by then, or is not */
+        result = sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+        if (result == 0 && pick(w, 2))
+            usleep(pick(w, 8) * 1000);
+        result = result || fdatasync(fd) ? errno : 0;
     } else if (how == 4) {
         result = syncfs(fd) ? errno : 0;
     } else if (how == 2 && journal->apis[API_posix_aio]) {
