@@ -286,12 +286,25 @@ static void channel_close(struct net_channel *channel)
         stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
 }
 
-void net_channel_reset(struct net_channel *channel)
+/* Linux, since 2025, does not disconnect a socket whose records it makes (kTLS). Then its readers
+ * are woken, and what is queued goes with the last copy of the socket, or when the kernel would
+ * send it again. */
+static void end_connection(int fd)
 {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    const int unacknowledged_ms = 1;
+    if (sys_connect(fd, &nobody, sizeof(nobody)) == 0)
+        return;
+    sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
+                   sizeof(unacknowledged_ms));
+    sys_shutdown(fd, SHUT_RD);
+}
+
+void net_channel_reset(struct net_channel *channel)
+{
     atomic_store(&channel->over, true);
     if (channel->fd >= 0)
-        sys_connect(channel->fd, &nobody, sizeof(nobody));
+        end_connection(channel->fd);
 }
 
 void net_channel_disconnect(struct net_channel *channel)
