@@ -25,6 +25,8 @@ _Atomic bool durable_finishing;
 static void gone(struct committing *c)
 {
     static _Atomic bool said;
+    if (c->unasked) /* or the fsync would find nothing that is lost */
+        return;
     if (!file_is_removed(c->to.mount, c->to.client.auth, c->to.entry, c->to.inode)) {
         if (!atomic_exchange(&said, true))
             log_error(
@@ -127,7 +129,15 @@ static int commit(struct committing *c)
 int durable_commit_acknowledged(struct file_inode *inode, const struct rpc_auth *auth)
 {
     struct committing c = durable_committing_of(inode, auth);
+    c.unasked = true;
     return commit_acknowledged(&c);
+}
+
+int durable_commit_unasked(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    struct committing c = durable_committing_of(inode, auth);
+    c.unasked = true;
+    return commit(&c);
 }
 
 int durable_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten)

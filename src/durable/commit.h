@@ -17,7 +17,10 @@ int durable_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64
 /* Does a close, or the end of the process, have to COMMIT the file? See
  * ledger_file_uncommitted_here(). */
 bool durable_owes_commit(struct file_inode *inode);
-/* As durable_commit(), but only for what was sent and acknowledged. */
+/* As durable_commit(), where no program waits for it. What it finds lost stays to be found by the
+ * next fsync or close, which tells it. */
+int durable_commit_unasked(struct file_inode *inode, const struct rpc_auth *auth);
+/* The same only for what was sent and acknowledged. */
 int durable_commit_acknowledged(struct file_inode *inode, const struct rpc_auth *auth);
 
 /*

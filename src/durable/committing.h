@@ -16,6 +16,7 @@ struct committing {
     uint64_t rewritten;               /* bytes */
     const struct ledger_commit *lost; /* what it does not vouch for is set aside; else NULL */
     bool is_lost; /* some of it was set aside: the result is -EIO, though the rest is committed */
+    bool unasked; /* no program waits: what becomes of the data is told to the next that does */
     bool stored;  /* result of durable_flush_all(): all that there was is stable */
 };
 /* For a file that this process has an inode of. */

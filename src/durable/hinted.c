@@ -97,7 +97,7 @@ static void make_safe(struct file_inode *inode)
     if (!change(inode, DURABLE_HINT_WAITING, DURABLE_HINT_BUSY))
         return;
     if (auth && file_inode_enter(inode)) {
-        done = ledger_file_uncommitted(&inode->entry) > 0 && durable_commit(inode, auth, NULL) == 0;
+        done = ledger_file_uncommitted(&inode->entry) > 0 && durable_commit_unasked(inode, auth) == 0;
         file_inode_leave(inode);
     }
     /* A hint that came meanwhile is in the list. */
@@ -142,8 +142,10 @@ void durable_hinted_start(struct mount_sender *sender)
         if (sys_thread_start(work, hinted, "making safe what is to be"))
             continue;
         pthread_mutex_lock(&hinted_lock);
-        hinted->threads--; /* without one the fsyncs do it */
+        bool none = --hinted->threads == 0;
         pthread_mutex_unlock(&hinted_lock);
+        if (none) /* the fsyncs do it */
+            durable_hinted_forget(sender);
         return;
     }
 }

@@ -1,4 +1,5 @@
 /* A channel is connected, and its connection given up. */
+#include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <string.h>
 
@@ -286,15 +287,19 @@ static void channel_close(struct net_channel *channel)
         stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
 }
 
-/* Linux, since 2025, does not disconnect a socket whose records it makes (kTLS). Then its readers
- * are woken, and what is queued goes with the last copy of the socket, or when the kernel would
- * send it again. */
+/* Linux, since 2025, does not disconnect a socket whose records it makes (kTLS). Then it hears
+ * nothing any more (socket(7), SO_ATTACH_FILTER): so no acknowledgement lets it send what is
+ * queued, and the next of its timers ends the connection, whoever has a copy of the socket. Readers
+ * are woken. */
 static void end_connection(int fd)
 {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     const int unacknowledged_ms = 1;
+    struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog filter = {.len = 1, .filter = &nothing};
     if (sys_connect(fd, &nobody, sizeof(nobody)) == 0)
         return;
+    sys_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
                    sizeof(unacknowledged_ms));
     sys_shutdown(fd, SHUT_RD);

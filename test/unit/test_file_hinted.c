@@ -3,6 +3,7 @@
 #include "durable/flush.h"
 #include "durable/fsync.h"
 #include "durable/hinted.h"
+#include "ledger/uncommitted.h"
 
 static void hint(int fd)
 {
@@ -172,6 +173,24 @@ BEHIND_TEST(what_a_commit_fails_at_is_told_by_the_fsync)
     CHECK_EQUAL(engine_fsync(fd), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", PAGE_BYTES, 0, 1);
+}
+
+/* The thread finds the file gone, and leaves its data to be found by the fsync. */
+BEHIND_TEST(a_file_that_is_gone_is_left_to_the_fsync)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = engine_begin(fd);
+    char path[SCENE_PATH];
+    put_blocks(fd, 0, 1, 1);
+    scene_file_path(path, "f");
+    CHECK_EQUAL(unlink(path), 0);
+    atomic_fetch_add(&scene.control->handles, 1); /* the old ones are stale */
+    hint(fd);
+    wait_until_it_is(fd, DURABLE_HINT_NONE);
+    CHECK(ledger_file_uncommitted(&open->inode->entry) > 0);
+    engine_end(open);
+    engine_fsync(fd);
+    CHECK_EQUAL(ledger_uncommitted(), 0); /* of a removed file nobody can miss it */
 }
 
 static void use_in_child(void)

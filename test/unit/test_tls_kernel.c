@@ -133,6 +133,40 @@ TLS_TEST(a_connection_can_be_reset)
     stop(2);
 }
 
+/* Sends until nothing more is taken for a while. */
+static uint64_t fill_socket(void)
+{
+    enum { OFTEN = 20, PAUSE_MS = 10 };
+    static uint8_t bytes[65536];
+    const struct iovec vector = {bytes, sizeof(bytes)};
+    uint64_t sent = 0;
+    for (int refused = 0; refused < OFTEN;) {
+        ssize_t got = net_tls_send(session(), &vector, 1);
+        sent += got > 0 ? (uint64_t)got : 0;
+        refused = got > 0 ? 0 : refused + 1;
+        if (got <= 0)
+            sys_nanosleep_ms(PAUSE_MS);
+    }
+    return sent;
+}
+
+/* What waits in the socket is not sent when the server reads again, also if a process that was
+ * forked has a copy. */
+TLS_TEST(what_is_queued_ends_with_a_reset)
+{
+    start(true);
+    struct net_channel *channel = tls_client->channels[0];
+    atomic_store(&tls_proxy->deaf, true);
+    uint64_t sent = fill_socket();
+    struct pollfd copy = {.fd = dup(channel->fd)};
+    net_channel_reset(channel);
+    atomic_store(&tls_proxy->deaf, false);
+    assert_int_equal(sys_poll(&copy, 1, -1), 1); /* the connection has ended */
+    assert_true(tls_proxy->bytes < sent);
+    close(copy.fd);
+    tls_stop();
+}
+
 /* ---- what goes wrong ---- */
 
 static int (*real_derive)(EVP_KDF_CTX *, unsigned char *, size_t, const OSSL_PARAM *);

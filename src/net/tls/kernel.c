@@ -179,6 +179,7 @@ static int give(const struct net_tls_session *session, const struct cipher *ciph
         result = sys_setsockopt(session->fd, SOL_TLS, direction, &keys, length);
     }
     explicit_bzero(key, sizeof(key));
+    explicit_bzero(iv, sizeof(iv));
     explicit_bzero(&keys, sizeof(keys));
     return result;
 }
