@@ -204,9 +204,22 @@ static bool is_between(const struct net_tls_session *session)
            tls_library()->SSL_pending(session->ssl) == 0;
 }
 
+/* Makes the socket one of kTLS, which is in clear until the kernel has keys. A kernel without it is
+ * asked once: for root it would look for the module each time. */
+static bool becomes_tls(int fd)
+{
+    static _Atomic bool lacking; /* no lock: it is set only */
+    static const char name[] = "tls";
+    if (atomic_load_explicit(&lacking, memory_order_relaxed))
+        return false;
+    int result = sys_setsockopt(fd, IPPROTO_TCP, TCP_ULP, name, sizeof(name) - 1);
+    if (result == -ENOENT || result == -ENOPROTOOPT)
+        atomic_store_explicit(&lacking, true, memory_order_relaxed);
+    return result == 0;
+}
+
 enum net_tls_fault tls_kernel_take_over(struct net_tls_session *session)
 {
-    static const char name[] = "tls";
     const struct tls_library *library = tls_library();
     const struct cipher *cipher = cipher_of(session);
     struct tls_guest guest;
@@ -214,9 +227,8 @@ enum net_tls_fault tls_kernel_take_over(struct net_tls_session *session)
         return NET_TLS_GOOD;
     if (!tls_enter(library, &guest))
         return NET_TLS_LOST;
-    bool begun = is_between(session) &&
-                 sys_setsockopt(session->fd, IPPROTO_TCP, TCP_ULP, name, sizeof(name) - 1) == 0 &&
-                 give(session, cipher, TLS_TX) == 0;
+    bool begun =
+        is_between(session) && becomes_tls(session->fd) && give(session, cipher, TLS_TX) == 0;
     if (begun && give(session, cipher, TLS_RX) == 0) {
         library->SSL_free(session->ssl);
         session->ssl = NULL;
