@@ -244,15 +244,6 @@ enum net_tls_fault tls_kernel_take_over(struct net_tls_session *session)
 
 /* ---- sending ---- */
 
-/* The key was used enough: the connection ends, when what came was taken. */
-static ssize_t use_up(struct net_tls_session *session)
-{
-    session->send_error = -EPIPE;
-    session->broken = true;
-    sys_shutdown(session->fd, SHUT_RD);
-    return -EPIPE;
-}
-
 ssize_t tls_kernel_send(struct net_tls_session *session, const struct iovec *vectors, int count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)vectors, .msg_iovlen = (size_t)count};
@@ -264,7 +255,8 @@ ssize_t tls_kernel_send(struct net_tls_session *session, const struct iovec *vec
     while (sent == -EINTR);
     if (sent > 0)
         session->blocks += (uint64_t)sent / BLOCK + 2 * ((uint64_t)sent / TLS_RECORD + 1);
-    return session->blocks < TLS_BLOCKS_MAX ? sent : use_up(session);
+    /* A key that was used enough ends the connection. */
+    return session->blocks < TLS_BLOCKS_MAX ? sent : tls_session_give_up(session);
 }
 
 /* ---- receiving ---- */
@@ -397,7 +389,7 @@ ssize_t tls_kernel_receive(struct net_tls_session *session, const struct iovec *
         return session->receive_error;
     ssize_t got = sys_recvmsg(session->fd, &message, wait ? 0 : MSG_DONTWAIT);
     switch (got) {
-    case 0: /* what is broken sends no more: see use_up() */
+    case 0: /* what is broken sends no more: see tls_session_give_up() */
         return session->broken ? -ECONNRESET : 0;
     case -EBADMSG:
     case -EMSGSIZE:

@@ -112,6 +112,8 @@ void tls_session_reap(void);
 
 /* Under session->lock. Sends `out` as far as the socket takes it. */
 void tls_session_flush(struct net_tls_session *session);
+/* Nothing can be sent any more: the connection ends, when what came was taken. -EPIPE. */
+int tls_session_give_up(struct net_tls_session *session);
 /* Receives into `in`, with the lock or as the reader. What recvmsg() says. */
 ssize_t tls_session_fill(struct net_tls_session *session, bool wait);
 /* Makes room in `in`, under the lock. */
@@ -147,8 +149,6 @@ bool tls_hand_owes(const struct tls_hand *hand);
 void tls_hand_free(struct tls_hand *hand);
 
 /* ---- kernel.c ---- */
-
-struct tls_secrets;
 
 /* Before the handshake: if the kernel is to make the records, its secrets are kept. */
 void tls_kernel_prepare(struct net_tls_session *session);

@@ -305,6 +305,15 @@ int tls_wants(const struct tls_library *library, const SSL *ssl)
     return want == SSL_READING || want == SSL_WRITING ? want : SSL_NOTHING;
 }
 
+int tls_session_give_up(struct net_tls_session *session)
+{
+    note_send_error(session, -EPIPE);
+    session->broken = true;
+    /* The reader, which may sleep, takes what came before, and then gives the connection up. */
+    sys_shutdown(session->fd, SHUT_RD);
+    return -EPIPE;
+}
+
 /* A call of the library failed while it was sending. -EAGAIN: later it may not. */
 static int send_failure(struct net_tls_session *session, const struct tls_library *library)
 {
@@ -312,11 +321,7 @@ static int send_failure(struct net_tls_session *session, const struct tls_librar
     atomic_store(&session->stalled, want == SSL_READING);
     if (want != SSL_NOTHING)
         return -EAGAIN;
-    note_send_error(session, -EPIPE);
-    session->broken = true;
-    /* The reader, which may sleep, takes what came before, and then gives the connection up. */
-    sys_shutdown(session->fd, SHUT_RD);
-    return -EPIPE;
+    return tls_session_give_up(session);
 }
 
 bool tls_session_has_room(const struct net_tls_session *session)
