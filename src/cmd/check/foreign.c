@@ -92,7 +92,9 @@ struct foreign {
     const char *label;
     const char *sonames[2];                /* the last one is what is named */
     const char *(*function)(size_t index); /* which it must have; NULL beyond the last */
-    bool alone;                            /* no other object may define these without a version */
+    const char *(*alone)(size_t index);    /* which no other object may define without a version */
+    const char *family;                    /* what such another is called */
+    const char *below; /* a library without versions that it stands on, up to ".so"; or NULL */
     const char *remedy;
 };
 
@@ -153,27 +155,38 @@ static const struct program_object *exporter(const struct looking *looking, cons
     return NULL;
 }
 
-/* Have the libraries all functions, and does nobody else offer these in their place? False:
- * reported. */
-static bool has_functions(const struct looking *looking, const struct program_object *found[2])
+static bool lacks_nothing(const struct looking *looking, const struct program_object *found[2])
 {
-    char what[PATH_MAX + 256];
-    const struct foreign *foreign = looking->foreign;
+    char what[256];
     const char *name;
-    for (size_t i = 0; (name = foreign->function(i)) != NULL; i++) {
-        const struct program_object *other = foreign->alone ? exporter(looking, name) : NULL;
+    for (size_t i = 0; (name = looking->foreign->function(i)) != NULL; i++) {
         bool has = false;
         for (int k = 0; k < 2; k++)
             has = has || (found[k] && elf_exports(&found[k]->elf, name));
-        if (has &&
-            (!other || other == found[0] || other == found[1] || elf_has_versions(&other->elf)))
+        if (has)
             continue;
-        if (!has)
-            snprintf(what, sizeof(what), "%s lacks the function %s", foreign->sonames[1], name);
-        else
-            snprintf(what, sizeof(what),
-                     "%s cannot be used, as %s exports the function %s of another OpenSSL",
-                     foreign->sonames[1], other->path, name);
+        snprintf(what, sizeof(what), "%s lacks the function %s", looking->foreign->sonames[1],
+                 name);
+        fail(looking, what);
+        return false;
+    }
+    return true;
+}
+
+/* Does nobody else offer functions in their place? False: reported. */
+static bool is_alone(const struct looking *looking, const struct program_object *found[2])
+{
+    char what[PATH_MAX + 256];
+    const struct foreign *foreign = looking->foreign;
+    const char *name, *below = foreign->below;
+    for (size_t i = 0; (name = foreign->alone(i)) != NULL; i++) {
+        const struct program_object *other = exporter(looking, name);
+        if (!other || other == found[0] || other == found[1] || elf_has_versions(&other->elf) ||
+            (below && strncmp(other->name, below, strlen(below)) == 0))
+            continue;
+        snprintf(what, sizeof(what),
+                 "%s cannot be used, as %s exports the function %s of another %s",
+                 foreign->sonames[1], other->path, name, foreign->family);
         fail(looking, what);
         return false;
     }
@@ -189,7 +202,7 @@ static void look_for(const struct looking *looking, const struct program_object 
         if (foreign->sonames[k] && !(found[k] = find(looking, loader, foreign->sonames[k], secure)))
             return;
     }
-    if (!has_functions(looking, found))
+    if (!lacks_nothing(looking, found) || !is_alone(looking, found))
         return;
     check_say(CHECK_INFO, foreign->label, "%s (%s), which is loaded for %s", foreign->sonames[1],
               found[1]->path, looking->need->first);
@@ -233,13 +246,18 @@ static void say_chroot(const struct program *program)
 static const struct foreign kerberos = {"Kerberos",
                                         {NULL, "libgssapi_krb5.so.2"},
                                         rpc_gss_function,
-                                        false,
-                                        "install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat) "
-                                        "where the program runs"};
+                                        rpc_gss_alone,
+                                        "Kerberos",
+                                        "libcom_err.so",
+                                        "it takes libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat) "
+                                        "where the program runs, and a program that exports no "
+                                        "other Kerberos"};
 static const struct foreign tls = {"TLS",
                                    {"libcrypto.so.3", "libssl.so.3"},
                                    net_tls_function,
-                                   true,
+                                   net_tls_function,
+                                   "OpenSSL",
+                                   NULL,
                                    "it takes OpenSSL 3 (Debian: libssl3, RPM: openssl-libs) where "
                                    "the program runs, and a program that exports no other one"};
 
