@@ -128,6 +128,7 @@ $(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(PLAYED) $(BUILD)/libdirectnfs
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(UNIT_LIBS) -lcmocka
 # Servers with TLS. The library loads OpenSSL itself, and so these also are programs that use it beside the library.
 $(filter $(BUILD)/test/unit/test_tls%,$(call bin,$(UNIT))): UNIT_LIBS := -lssl -lcrypto
+$(BUILD)/test/unit/test_rpc_exported: UNIT_LIBS := -lgssapi_krb5
 
 $(BUILD)/test/integration/%: test/integration/%.c
 	@mkdir -p $(@D)

@@ -97,7 +97,8 @@ static void make_safe(struct file_inode *inode)
     if (!change(inode, DURABLE_HINT_WAITING, DURABLE_HINT_BUSY))
         return;
     if (auth && file_inode_enter(inode)) {
-        done = ledger_file_uncommitted(&inode->entry) > 0 && durable_commit_unasked(inode, auth) == 0;
+        done =
+            ledger_file_uncommitted(&inode->entry) > 0 && durable_commit_unasked(inode, auth) == 0;
         file_inode_leave(inode);
     }
     /* A hint that came meanwhile is in the list. */
@@ -152,6 +153,8 @@ void durable_hinted_start(struct mount_sender *sender)
 
 /* ---- fsync ---- */
 
+/* Nobody receives for this thread meanwhile, and nobody needs to: what it has in flight is sent,
+ * and the thread that works receives what it waits for. */
 bool durable_hinted_is_done(struct file_inode *inode)
 {
     uint32_t hint = atomic_load(&inode->hint);

@@ -1,6 +1,7 @@
 #include "sys/foreign.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -21,6 +22,29 @@ void *sys_foreign_open(const char *soname, const char **why)
     if (!library && !*why)
         *why = "no reason is told";
     return library;
+}
+
+/* Does an object define what is there without a version? Then what asks for one gets it as well. An
+ * entry for calls of a function of another object is no definition. */
+static bool has_no_version(void *function)
+{
+    struct link_map *map = NULL;
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+    if (!dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
+        symbol->st_shndx == SHN_UNDEF ||
+        !dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+        return false;
+    const ElfW(Dyn) *entry = map->l_ld;
+    while (entry->d_tag != DT_NULL && entry->d_tag != DT_VERDEF)
+        entry++;
+    return entry->d_tag == DT_NULL;
+}
+
+bool sys_foreign_is_replaced(const char *name, const void *own)
+{
+    void *other = dlsym(RTLD_DEFAULT, name);
+    return other && other != own && has_no_version(other);
 }
 
 /* ---- the gates ---- */

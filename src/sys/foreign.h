@@ -19,6 +19,14 @@ enum sys_foreign { SYS_FOREIGN_TLS, SYS_FOREIGN_KERBEROS, SYS_FOREIGNS };
 void *sys_foreign_open(const char *soname, const char **why);
 
 /*
+ * Does the program, or a library that was loaded before, define this function in the place of
+ * `own`, which dlsym() found for a library of sys_foreign_open()? Then that library itself calls
+ * the other one, which may have other structures. A function with a version takes the place of
+ * those with the same version only: it is no such one.
+ */
+bool sys_foreign_is_replaced(const char *name, const void *own);
+
+/*
  * Passes the gate. It waits while a fork is under way, at most a second. In a critical section
  * (sys/critical.h), and without a lock that fd_fork_prepare() takes. Not in a handler
  * (sys_critical_in_handler()); may be nested.

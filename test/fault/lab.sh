@@ -375,15 +375,38 @@ lab_was_late() {
     [ "$late" -gt 0 ] || return 1
     note "$1: again, as $late calls may have been executed later than failover_hold: $(grep -m 1 FAILED "$T/torture")"
 }
+lab_rounds=0 lab_repeated=0 # how many counted; and how many were done again, up to the one that failed
+# lab_rounds_of OPTION...: how many rounds of the torture program that is
+lab_rounds_of() {
+    local rounds=20
+    while [ $# -gt 0 ]; do
+        [ "$1" != --rounds ] || rounds=$2
+        shift
+    done
+    echo "$rounds"
+}
+# lab_repeats PERCENT: says how many rounds were repeated. Of more than so many, what failed may be a fault that is rare.
+lab_repeats() {
+    local said="$lab_repeated of $((lab_rounds + lab_repeated))"
+    if [ $((100 * lab_repeated)) -le $(($1 * (lab_rounds + lab_repeated))) ]; then
+        ok "rounds that were repeated, as calls came too late: $said"
+    else
+        not_ok "rounds that were repeated, as calls came too late" \
+            "$said are more than $1 %: what failed may not be of that; again, on a machine that has less to do"
+    fi
+}
 # torture_ok NAME OPTION...: nothing is lost, stale or torn, and nothing fails
 torture_ok() {
-    local name=$1 tries=3 status=0 before line
+    local name=$1 tries=3 status=0 before line failed
     shift
     before=$(counter nfs_write)
     while lab_torture "$@" || status=$?; [ $status != 0 ] && [ $((--tries)) != 0 ] && lab_was_late "$name"; do
+        failed=$(grep -oPm 1 '^FAILED: seed \d+ round \K\d+' "$T/torture")
+        lab_repeated=$((lab_repeated + ${failed:-$(($(lab_rounds_of "$@") - 1))} + 1))
         lab_start "$lab_server" "$lab_paths" "$lab_seed"
         status=0 before=$(counter nfs_write)
     done
+    lab_rounds=$((lab_rounds + $(lab_rounds_of "$@")))
     if [ $status = 0 ]; then
         line=$(tail -n 1 "$T/torture")
         ok "$name: $line"

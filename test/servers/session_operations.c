@@ -184,7 +184,7 @@ static uint32_t session_server_getattr(struct session_server_call *call)
 static void session_server_put_state(struct xdr_writer *w)
 {
     for (uint32_t i = 0; i < 4; i++)
-        xdr_put_u32(w, session_server.opens + i);
+        xdr_put_u32(w, i == 0 ? session_server.opens : session_server.state + i);
 }
 
 /* By CLAIM_FH, of the only file. */
@@ -198,8 +198,12 @@ static uint32_t session_server_open(struct session_server_call *call)
     uint32_t creates = xdr_get_u32(&call->r), claim = xdr_get_u32(&call->r);
     if (call->r.bad || deny != 0 || creates != 0 || claim != 4 || !call->of_file)
         return 22;
-    session_server.share = share & 3;
+    if (call->user != 0 && call->user == atomic_load(&session_server.delayed))
+        return 10008;
     session_server.opens++;
+    if (session_server.share == 0)
+        session_server.state = session_server.opens;
+    session_server.share |= share & 3;
     xdr_put_u32(&call->w, 0);
     session_server_put_state(&call->w);
     for (int i = 0; i < 5; i++)
@@ -223,7 +227,8 @@ static uint32_t session_server_state(struct session_server_call *call, uint32_t 
         return 10036;
     if (memcmp(state, anonymous, 16) == 0)
         return atomic_load(&session_server.insists) ? 10025 : 0;
-    if (session_server.share == 0 || memcmp(state, current, 16) != 0)
+    bool newest = xdr_load_u32(state) == 0 || memcmp(state, current, 4) == 0;
+    if (session_server.share == 0 || !newest || memcmp(state + 4, current + 4, 12) != 0)
         return 10025;
     return session_server.share & share ? 0 : 10038;
 }

@@ -76,7 +76,8 @@ struct session_server {
     _Atomic bool
         cut;         /* with the connection that dies its port is closed, and all that came there */
     _Atomic int lie; /* enum session_server_lie, in the next reply */
-    _Atomic bool insists; /* on an open before READ, WRITE and SETATTR */
+    _Atomic bool insists;     /* on an open before READ, WRITE and SETATTR */
+    _Atomic uint32_t delayed; /* a user whose OPENs shall come back later; 0: none */
     _Atomic bool forget, forget_after_death, minor_wrong, other_owner, other_node;
     _Atomic uint32_t role, layouts; /* of EXCHANGE_ID, 0: the usual one; types of layouts */
     _Atomic bool no_token;          /* of a fence: else it is the file */
@@ -97,6 +98,7 @@ struct session_server {
     int fds[SERVER_CONNECTIONS], came_to[SERVER_CONNECTIONS];
     struct bytes in[SERVER_CONNECTIONS];
     _Atomic uint32_t share, opens; /* of the one open, 0: none; and how many there were */
+    uint32_t state;                /* the first of them that it is joined from */
     uint8_t file[SERVER_FILE];
     uint64_t size;
 };
@@ -110,6 +112,7 @@ struct session_server_call {
     struct session_server_slot *slot;
     bool keep, again, of_file;
     uint32_t numbers; /* of operations that were answered */
+    uint32_t user;
 };
 
 bool session_server_fails(uint32_t op, uint32_t *status);

@@ -72,6 +72,11 @@ static bool session_server_answer(int fd, const uint8_t *record, size_t length)
     struct call_head came;
     if (!call_read(record, length, &came))
         return false;
+    xdr_reader_init(&call.r, came.credential, came.credential_length);
+    xdr_get_u32(&call.r);
+    uint32_t name;
+    xdr_get_opaque(&call.r, 255, &name);
+    call.user = came.flavor == 1 ? xdr_get_u32(&call.r) : 0; /* AUTH_SYS */
     xdr_reader_init(&call.r, came.arguments, (size_t)(record + length - came.arguments));
     xdr_writer_init(&call.w, reply + 4, sizeof(reply) - 4);
     const uint32_t head[] = {came.xid, 1, 0, 0, 0, 0};

@@ -72,6 +72,28 @@ BEHIND_TEST(an_fsync_waits_for_what_is_done_for_it)
     disk_expect("f", 2 * PAGE_BYTES, 0, 1);
 }
 
+/* The only thread of the program has a request in flight, and waits in fsync: it receives no
+ * answer. Nor need it: what its work waits for is received for it. */
+BEHIND_TEST(the_work_of_an_fsync_needs_nothing_of_the_thread_that_waits_for_it)
+{
+    int fd = lane_open(PAGE_BYTES);
+    server_hold(NFS_PROC_WRITE);
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    jobs[0].request.flags = RWF_DSYNC; /* it is sent at once */
+    submit(0, 1);
+    server_wait_held(1);
+    put_blocks(fd, 0, 1, 2);
+    hint(fd);
+    wait_until_it_is(fd, DURABLE_HINT_BUSY);
+    server_release();
+    wait_until_it_is(fd, DURABLE_HINT_DONE);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, BLOCK);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", PAGE_BYTES, 0, 2);
+}
+
 /* Several files at a time: none has an answer before all were asked for. */
 BEHIND_TEST(files_are_made_safe_together)
 {

@@ -59,6 +59,30 @@ SECURE_TEST(a_slow_call_does_not_close_the_window)
     secure_check();
 }
 
+/* A call finds the window full, and it is too early to say that one call holds it up. Nobody calls
+ * after it, and the thread that looks after contexts sleeps for a minute: it is woken. */
+SECURE_TEST(the_last_call_that_a_slow_one_keeps_out_goes_on_soon)
+{
+    enum { SOON_MS = 20000 };
+    struct query slow = {0}, last = {0};
+    struct rpc_call *calls[] = {&slow.call};
+    secure.window = 4;
+    secure.slow = 77;
+    query_auth = secure_auth(1001, RPC_SERVICE_NONE);
+    check_echo(secure.client, 1);
+    query_begin(&slow, ECHO, 77, 0);
+    rpc_submit(secure.client, calls, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        check_echo(secure.client, 100 + i);
+    query_begin(&last, ECHO, 200, 0);
+    assert_int_equal(query_wait(secure.client, &last, SOON_MS), 0);
+    assert_true(query_good(&last));
+    assert_int_equal(secure.contexts, 2);
+    rpc_wait_for(calls, 1, 1);
+    assert_int_equal(slow.call.error, -ETIMEDOUT);
+    secure_check();
+}
+
 static bool denied_often(void *unused)
 {
     (void)unused;

@@ -92,14 +92,17 @@ struct foreign {
     const char *label;
     const char *sonames[2];                /* the last one is what is named */
     const char *(*function)(size_t index); /* which it must have; NULL beyond the last */
-    bool alone;                            /* no other object may define these without a version */
+    const char *(*alone)(size_t index);    /* which no other object may define without a version */
+    const char *family;                    /* what such another is called */
+    const char *below; /* a library without versions that it stands on, up to ".so"; or NULL */
     const char *remedy;
 };
 
 /* One program, its own objects, and what is looked for. */
 struct looking {
     struct program *program;
-    size_t own; /* objects that are there when it starts */
+    size_t own;    /* objects that are there when it starts, or are mapped */
+    size_t global; /* of these, the ones whose functions all others see */
     const struct foreign *foreign;
     const struct need *need;
     bool all; /* all mounts need it */
@@ -145,7 +148,7 @@ static const struct program_object *find(const struct looking *looking,
 /* The first object of the program's own that exports the function, as dlsym() finds it. */
 static const struct program_object *exporter(const struct looking *looking, const char *name)
 {
-    for (size_t i = 0; i < looking->own; i++) {
+    for (size_t i = 0; i < looking->global; i++) {
         const struct program_object *object = &looking->program->objects[i];
         if (object->path != NULL && elf_exports(&object->elf, name))
             return object;
@@ -153,31 +156,61 @@ static const struct program_object *exporter(const struct looking *looking, cons
     return NULL;
 }
 
-/* Have the libraries all functions, and does nobody else offer these in their place? False:
- * reported. */
-static bool has_functions(const struct looking *looking, const struct program_object *found[2])
+static bool lacks_nothing(const struct looking *looking, const struct program_object *found[2])
 {
-    char what[PATH_MAX + 256];
-    const struct foreign *foreign = looking->foreign;
+    char what[256];
     const char *name;
-    for (size_t i = 0; (name = foreign->function(i)) != NULL; i++) {
-        const struct program_object *other = foreign->alone ? exporter(looking, name) : NULL;
+    for (size_t i = 0; (name = looking->foreign->function(i)) != NULL; i++) {
         bool has = false;
         for (int k = 0; k < 2; k++)
             has = has || (found[k] && elf_exports(&found[k]->elf, name));
-        if (has &&
-            (!other || other == found[0] || other == found[1] || elf_has_versions(&other->elf)))
+        if (has)
             continue;
-        if (!has)
-            snprintf(what, sizeof(what), "%s lacks the function %s", foreign->sonames[1], name);
-        else
-            snprintf(what, sizeof(what),
-                     "%s cannot be used, as %s exports the function %s of another OpenSSL",
-                     foreign->sonames[1], other->path, name);
+        snprintf(what, sizeof(what), "%s lacks the function %s", looking->foreign->sonames[1],
+                 name);
         fail(looking, what);
         return false;
     }
     return true;
+}
+
+/* Does nobody else offer functions in their place? False: reported. */
+static bool is_alone(const struct looking *looking, const struct program_object *found[2])
+{
+    char what[PATH_MAX + 256];
+    const struct foreign *foreign = looking->foreign;
+    const char *name, *below = foreign->below;
+    for (size_t i = 0; (name = foreign->alone(i)) != NULL; i++) {
+        const struct program_object *other = exporter(looking, name);
+        if (!other || other == found[0] || other == found[1] || elf_has_versions(&other->elf) ||
+            (below && strncmp(other->name, below, strlen(below)) == 0))
+            continue;
+        snprintf(what, sizeof(what),
+                 "%s cannot be used, as %s exports the function %s of another %s",
+                 foreign->sonames[1], other->path, name, foreign->family);
+        fail(looking, what);
+        return false;
+    }
+    return true;
+}
+
+/* A process has the library mapped, for itself or for us. */
+static void say_mapped(const struct looking *looking, const struct program_object *object)
+{
+    const struct program_object *found[2] = {NULL, object};
+    if (looking->foreign->sonames[0])
+        found[0] = program_find(looking->program, looking->foreign->sonames[0]);
+    if (!is_alone(looking, found))
+        return;
+    check_say(CHECK_INFO, looking->foreign->label, "%s (%s) is loaded, which %s needs",
+              looking->foreign->sonames[1], object->path, looking->need->first);
+    check_word("soname", looking->foreign->sonames[1]);
+    check_word("path", object->path);
+    if (!object->deleted)
+        return;
+    check_say(CHECK_WARNING, looking->foreign->label,
+              "the file was replaced or removed since: the process runs the old one");
+    check_remedy("restart it to use the new one");
 }
 
 static void look_for(const struct looking *looking, const struct program_object *loader,
@@ -189,10 +222,13 @@ static void look_for(const struct looking *looking, const struct program_object 
         if (foreign->sonames[k] && !(found[k] = find(looking, loader, foreign->sonames[k], secure)))
             return;
     }
-    if (!has_functions(looking, found))
+    if (!lacks_nothing(looking, found) || !is_alone(looking, found))
         return;
-    check_say(CHECK_INFO, foreign->label, "%s (%s), which is loaded for %s", foreign->sonames[1],
-              found[1]->path, looking->need->first);
+    check_say(CHECK_INFO, foreign->label,
+              looking->global == looking->own
+                  ? "%s (%s), which is loaded for %s"
+                  : "%s (%s) is loaded when the process opens its first file of %s",
+              foreign->sonames[1], found[1]->path, looking->need->first);
     check_word("soname", foreign->sonames[1]);
     check_word("path", found[1]->path);
 }
@@ -233,15 +269,44 @@ static void say_chroot(const struct program *program)
 static const struct foreign kerberos = {"Kerberos",
                                         {NULL, "libgssapi_krb5.so.2"},
                                         rpc_gss_function,
-                                        false,
-                                        "install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat) "
-                                        "where the program runs"};
+                                        rpc_gss_alone,
+                                        "Kerberos",
+                                        "libcom_err.so",
+                                        "it takes libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat) "
+                                        "where the program runs, and a program that exports no "
+                                        "other Kerberos"};
 static const struct foreign tls = {"TLS",
                                    {"libcrypto.so.3", "libssl.so.3"},
                                    net_tls_function,
-                                   true,
+                                   net_tls_function,
+                                   "OpenSSL",
+                                   NULL,
                                    "it takes OpenSSL 3 (Debian: libssl3, RPM: openssl-libs) where "
                                    "the program runs, and a program that exports no other one"};
+
+/* The libraries that mounts need, one after the other. */
+static void look_for_all(const struct needs *needs, struct looking *looking,
+                         const struct program_object *loader, bool secure)
+{
+    const struct {
+        const struct foreign *foreign;
+        const struct need *need;
+    } all[] = {{&kerberos, &needs->kerberos}, {&tls, &needs->tls}};
+    for (int i = 0; i < 2; i++) {
+        if (all[i].need->mounts == 0)
+            continue;
+        looking->foreign = all[i].foreign;
+        looking->need = all[i].need;
+        looking->all = all[i].need->mounts == needs->mounts;
+        bool runs = looking->global != looking->own;
+        const struct program_object *mapped =
+            runs ? program_find(looking->program, looking->foreign->sonames[1]) : NULL;
+        if (mapped)
+            say_mapped(looking, mapped);
+        else
+            look_for(looking, loader, secure);
+    }
+}
 
 void check_foreign(struct program *program, bool secure)
 {
@@ -249,22 +314,18 @@ void check_foreign(struct program *program, bool secure)
     learn(&needs);
     if (needs.kerberos.mounts + needs.tls.mounts == 0)
         return;
-    size_t own = program->count;
-    const struct program_object *loader = add_loader(program);
-    const struct {
-        const struct foreign *foreign;
-        const struct need *need;
-    } all[] = {{&kerberos, &needs.kerberos}, {&tls, &needs.tls}};
-    for (int i = 0; i < 2; i++) {
-        const struct looking looking = {.program = program,
-                                        .own = own,
-                                        .foreign = all[i].foreign,
-                                        .need = all[i].need,
-                                        .all = all[i].need->mounts == needs.mounts};
-        if (all[i].need->mounts > 0)
-            look_for(&looking, loader, secure);
-    }
+    struct looking looking = {.program = program, .own = program->count, .global = program->count};
+    look_for_all(&needs, &looking, add_loader(program), secure);
     say_chroot(program);
+}
+
+void check_foreign_of_process(struct program *program, const struct program_object *loader)
+{
+    struct needs needs = {.mounts = 0};
+    learn(&needs);
+    /* What libraries export that were loaded by dlopen(3) may be theirs alone. */
+    struct looking looking = {.program = program, .own = program->count, .global = 1};
+    look_for_all(&needs, &looking, loader, false);
 }
 
 void check_foreign_nothing(void)

@@ -474,6 +474,8 @@ static unsigned look(struct process *process)
     }
     if (sound)
         check_calls(&process->program);
+    if (process->library && !process->foreign && !process->root[0])
+        check_foreign_of_process(&process->program, process->library);
     return served;
 }
 

@@ -68,6 +68,9 @@ bool check_elf(struct program_object *object);
  * a program that starts now need them. They become objects of the program. `secure`: ld.so heeds no
  * LD_LIBRARY_PATH for it. */
 void check_foreign(struct program *program, bool secure);
+/* The same for a process that has our library, `loader`; of what it has loaded it says that.
+ * Libraries that it has not loaded are looked for in this process's directories. */
+void check_foreign_of_process(struct program *program, const struct program_object *loader);
 /* The same for a program into which nothing can be loaded. */
 void check_foreign_nothing(void);
 

@@ -1,7 +1,6 @@
 /* Loading OpenSSL, and leaving the thread as it was. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -88,23 +87,6 @@ static void discard(struct tls_library *library)
         library->OSSL_LIB_CTX_free(library->context);
 }
 
-/* Does an object define what is there without a version? Then what asks for one gets it as well. An
- * entry for calls of a function of another object is no definition. */
-static bool has_no_version(void *function)
-{
-    struct link_map *map = NULL;
-    const ElfW(Sym) *symbol = NULL;
-    Dl_info info;
-    if (!dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
-        symbol->st_shndx == SHN_UNDEF ||
-        !dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
-        return false;
-    const ElfW(Dyn) *entry = map->l_ld;
-    while (entry->d_tag != DT_NULL && entry->d_tag != DT_VERDEF)
-        entry++;
-    return entry->d_tag == DT_NULL;
-}
-
 /*
  * A program may export functions of an OpenSSL that is linked into it. Then those of libssl.so.3 do
  * not call libcrypto.so.3, but the program's, with other structures. NULL: there is none. Else the
@@ -114,9 +96,9 @@ static const char *find_other(const struct tls_library *library, const struct sy
                               size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        void *own, *other = dlsym(RTLD_DEFAULT, symbols[i].name);
+        void *own;
         memcpy(&own, (const char *)library + symbols[i].at, sizeof(own));
-        if (other && other != own && has_no_version(other))
+        if (sys_foreign_is_replaced(symbols[i].name, own))
             return symbols[i].name;
     }
     return NULL;

@@ -5,16 +5,18 @@
 #include <string.h>
 
 #include "nfs/v4/call.h"
+#include "nfs/xdr.h"
 #include "run/log_limit.h"
 #include "sys/alloc.h"
 #include "sys/hash.h"
 #include "sys/log.h"
 
+enum { NFS4_STATEID_COUNT = 4 /* its first bytes */ };
 enum { OPENS = 1024, REFUSALS_MAX = 64, SAY_EVERY_S = 3600 };
 
 /* An open file. */
 struct nfs4_open {
-    uint32_t share; /* 0: there is none */
+    uint32_t share; /* enum nfs4_share. 0: there is none */
     uint32_t epoch; /* session->epoch when it was opened */
     struct nfs_fh fh;
     struct nfs4_stateid stateid;
@@ -43,34 +45,76 @@ static void say_not_opened(const struct nfs_client *client, int error)
                     client->server->name, strerrordesc_np(-error));
 }
 
-/* nfs4_open_state() under `opening`. */
-static struct nfs4_stateid state_of(const struct nfs_client *client, const struct nfs_fh *fh,
-                                    uint32_t share)
+/* Under `opening`. The place of the file, or NULL: there is no memory. */
+static struct nfs4_open *find(struct nfs_session *session, const struct nfs_fh *fh)
 {
-    struct nfs_session *session = client->session;
     if (!session->opens)
         session->opens = sys_alloc_zeroed(OPENS * sizeof(*session->opens));
-    if (!session->opens)
-        return nfs4_anonymous;
-    struct nfs4_open *open = place_of(session, fh);
-    uint32_t epoch = atomic_load(&session->epoch);
-    bool same = is_of(open, fh) && open->epoch == epoch;
-    if (same && (open->share & share) == share)
-        return open->stateid;
-    if (same)
-        share |= open->share;
-    else if (open->share != 0 && open->epoch == epoch)
-        nfs4_close(client, &open->fh, &open->stateid);
+    return session->opens ? place_of(session, fh) : NULL;
+}
+
+/* Is `a` of the same open as `b`, and not older? The server counts what it makes of one. */
+static bool is_newer(const struct nfs4_stateid *a, const struct nfs4_stateid *b)
+{
+    return memcmp(a->bytes + NFS4_STATEID_COUNT, b->bytes + NFS4_STATEID_COUNT,
+                  NFS4_STATEID - NFS4_STATEID_COUNT) == 0 &&
+           (int32_t)(xdr_load_u32(a->bytes) - xdr_load_u32(b->bytes)) >= 0;
+}
+
+/* Takes the open of another file out of the place. *former: its share is 0 if it need not be
+ * closed. */
+static void empty(struct nfs4_open *open, uint32_t epoch, struct nfs4_open *former)
+{
+    *former = *open;
+    if (open->epoch != epoch)
+        former->share = 0;
     open->share = 0;
-    open->fh = *fh;
-    open->epoch = epoch;
-    int error = nfs4_open(client, fh, share, &open->stateid);
-    if (error != 0) {
-        say_not_opened(client, error);
-        return nfs4_anonymous;
+}
+
+/* Is the file open so? True, with its state. Else, or where there is no memory, false, with what
+ * has to be closed before. */
+static bool look(struct nfs_session *session, const struct nfs4_open *wanted,
+                 struct nfs4_stateid *stateid, struct nfs4_open *former)
+{
+    former->share = 0;
+    pthread_mutex_lock(&session->opening);
+    struct nfs4_open *open = find(session, &wanted->fh);
+    bool same = open && is_of(open, &wanted->fh) && open->epoch == wanted->epoch;
+    bool enough = same && (open->share & wanted->share) == wanted->share;
+    if (enough)
+        *stateid = open->stateid;
+    else if (open && !same)
+        empty(open, wanted->epoch, former);
+    pthread_mutex_unlock(&session->opening);
+    return enough;
+}
+
+/* Keeps what was opened just now, perhaps as other threads opened the file as well. *former: as
+ * look(). */
+static void keep(struct nfs_session *session, const struct nfs4_open *opened,
+                 struct nfs4_open *former)
+{
+    former->share = 0;
+    pthread_mutex_lock(&session->opening);
+    struct nfs4_open *open = find(session, &opened->fh);
+    bool same = open && is_of(open, &opened->fh) && open->epoch == opened->epoch;
+    if (same && is_newer(&open->stateid, &opened->stateid)) {
+        open->share |= opened->share;
+    } else if (same) {
+        uint32_t share = is_newer(&opened->stateid, &open->stateid) ? open->share : 0;
+        *open = *opened;
+        open->share |= share;
+    } else if (open && (open->share == 0 || (int32_t)(opened->epoch - open->epoch) >= 0)) {
+        empty(open, opened->epoch, former);
+        *open = *opened;
     }
-    open->share = share;
-    return open->stateid;
+    pthread_mutex_unlock(&session->opening);
+}
+
+static void close_former(const struct nfs_client *client, const struct nfs4_open *former)
+{
+    if (former->share != 0)
+        nfs4_close(client, &former->fh, &former->stateid);
 }
 
 struct nfs4_stateid nfs4_open_state(const struct nfs_client *client, const struct nfs_fh *fh,
@@ -79,10 +123,23 @@ struct nfs4_stateid nfs4_open_state(const struct nfs_client *client, const struc
     struct nfs_session *session = client->session;
     if (__builtin_expect(!atomic_load_explicit(&session->insists, memory_order_relaxed), true))
         return nfs4_anonymous;
-    pthread_mutex_lock(&session->opening);
-    struct nfs4_stateid stateid = state_of(client, fh, share);
-    pthread_mutex_unlock(&session->opening);
-    return stateid;
+    struct nfs4_open opened = {.share = share, .epoch = atomic_load(&session->epoch), .fh = *fh},
+                     former;
+    if (!look(session, &opened, &opened.stateid, &former)) {
+        /* A user without credentials waits here: no other waits for that. The server joins what one
+         * owner opens of a file, and counts it: RFC 8881 sections 9.1.2 and 18.16.3. */
+        close_former(client, &former);
+        int error = nfs4_open(client, fh, share, &opened.stateid);
+        if (error != 0) {
+            say_not_opened(client, error);
+            return nfs4_anonymous;
+        }
+        keep(session, &opened, &former);
+        close_former(client, &former);
+    }
+    /* Count 0 is the newest, whoever opens the file meanwhile: section 8.2.2. */
+    memset(opened.stateid.bytes, 0, NFS4_STATEID_COUNT);
+    return opened.stateid;
 }
 
 bool nfs4_open_refused(struct nfs_session *session, uint32_t status)
@@ -104,16 +161,16 @@ void nfs4_open_end(const struct nfs_client *client)
 {
     struct nfs_session *session = client->session;
     uint32_t epoch = atomic_load(&session->epoch);
-    if (pthread_mutex_trylock(&session->opening) != 0)
-        return;
-    for (unsigned i = 0; session->opens && i < OPENS; i++) {
-        struct nfs4_open *open = &session->opens[i];
-        if (open->share != 0 && open->epoch == epoch &&
-            nfs4_close(client, &open->fh, &open->stateid) == -ETIMEDOUT)
+    pthread_mutex_lock(&session->opening);
+    struct nfs4_open *opens = session->opens;
+    session->opens = NULL;
+    pthread_mutex_unlock(&session->opening);
+    for (unsigned i = 0; opens && i < OPENS; i++) {
+        if (opens[i].share != 0 && opens[i].epoch == epoch &&
+            nfs4_close(client, &opens[i].fh, &opens[i].stateid) == -ETIMEDOUT)
             break;
     }
-    nfs4_open_forget(session);
-    pthread_mutex_unlock(&session->opening);
+    sys_free(opens);
 }
 
 void nfs4_open_forget(struct nfs_session *session)

@@ -47,8 +47,7 @@ struct nfs_session {
     bool owned; /* there is a client id */
 
     /* Opens (v4/open.h). */
-    pthread_mutex_t opening;          /* held while a file is opened or closed: seconds; guards
-                                         `opens` */
+    pthread_mutex_t opening;          /* guards `opens`; held for a few instructions */
     struct nfs4_open *opens;          /* NULL: none yet */
     _Atomic bool insists;             /* the server wants files to be open */
     _Atomic uint32_t refusals, epoch; /* in a row; what was opened in an older epoch is bad */

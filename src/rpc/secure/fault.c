@@ -6,7 +6,8 @@ static const struct {
 } faults[] = {
     [RPC_GSS_WELL] = {"all is well", ""},
     [RPC_GSS_NO_LIBRARY] = {"libgssapi_krb5.so.2 cannot be used",
-                            "install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat)"},
+                            "it takes libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat), and a "
+                            "program that exports no other Kerberos"},
     [RPC_GSS_NO_TICKET] = {"there is no Kerberos ticket",
                            "run kinit as that user, or give the stanza a krb5_keytab"},
     [RPC_GSS_EXPIRED] = {"the Kerberos ticket has ended",

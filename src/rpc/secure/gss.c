@@ -47,12 +47,38 @@ static void leave(void)
     sys_foreign_leave(SYS_FOREIGN_KERBEROS);
 }
 
+/* clang-format off */
+#define NAME(name) "gss_" #name,
+static const char *const names[] = {
+    RPC_GSS_FUNCTIONS(NAME)
+    /* What the library calls of those below it. */
+    "krb5_init_context", "krb5_free_context", "krb5_cc_default_name", "krb5_cc_resolve",
+    "krb5_get_credentials", "krb5_parse_name", "krb5_free_principal", "krb5_c_encrypt",
+    "error_message"};
+/* clang-format on */
+#undef NAME
+
 const char *rpc_gss_function(size_t index)
 {
-#define NAME(name) "gss_" #name,
-    static const char *const names[] = {RPC_GSS_FUNCTIONS(NAME)};
-#undef NAME
+    return index < sizeof(gss) / sizeof(gss.get_mic) ? names[index] : NULL;
+}
+
+const char *rpc_gss_alone(size_t index)
+{
     return index < sizeof(names) / sizeof(names[0]) ? names[index] : NULL;
+}
+
+/* A program may export functions of another Kerberos that is linked into it: the library, or those
+ * that it stands on, would call these. NULL: there is none. Else the name of one. */
+static const char *find_other(void *library)
+{
+    const char *name;
+    for (size_t i = 0; (name = rpc_gss_alone(i)) != NULL; i++) {
+        const void *own = dlsym(library, name);
+        if (own && sys_foreign_is_replaced(name, own))
+            return name;
+    }
+    return NULL;
 }
 
 static bool resolve(void *library, const char **missing)
@@ -101,6 +127,12 @@ bool rpc_gss_load(struct rpc_gss_fault *fault)
     void *library = sys_foreign_open(LIBRARY, &why);
     if (!library) {
         snprintf(fault->text, sizeof(fault->text), "%s", why);
+        return false;
+    }
+    const char *other = find_other(library);
+    if (other) {
+        snprintf(fault->text, sizeof(fault->text),
+                 "the program exports the function %s of another Kerberos", other);
         return false;
     }
     pthread_mutex_lock(&loading);

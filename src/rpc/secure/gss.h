@@ -50,6 +50,8 @@ const char *rpc_gss_remedy(enum rpc_gss_why why);
 bool rpc_gss_load(struct rpc_gss_fault *fault);
 /* The functions that the library must have, by index. NULL: there are fewer. Static. */
 const char *rpc_gss_function(size_t index);
+/* The functions that no other object may define in their place, without a version. Likewise. */
+const char *rpc_gss_alone(size_t index);
 /* Is it loaded, and of use in this process? */
 bool rpc_gss_is_loaded(void);
 
