@@ -5,7 +5,7 @@
 #
 #     begin NAME...      a program with these files of $mnt open, each of which has what $written_before says and is
 #                        synchronised; an agent cares for it, whose process is $agent_pid; the server is stopped
-#     killed NAME...     that program, which writes $written_behind to each of them, and is killed, its agent first
+#     killed NAME...     that program, which writes $written_behind to each of them, and is killed with its agent
 #     hear WORD          waits until the program says that
 #     end                waits for the program, and lets the server go on
 #
@@ -15,7 +15,7 @@
 written_before='[(0, b"old")]'                                    # of Python: offsets and bytes
 written_behind='[(i * 8192, bytes([i]) * 8192) for i in range(100)]'
 
-# Writes pages to FILE.warm until it has a line; then it waits for the process that it is to kill.
+# Writes pages to FILE.warm until it has a line; then it waits for the number of the agent that is to die with it, or 0.
 writer='import os, signal, sys, threading, time
 before, behind = eval(sys.argv[1]), eval(sys.argv[2])
 files = [os.open(name, os.O_RDWR | os.O_CREAT) for name in sys.argv[3:]]
@@ -42,7 +42,7 @@ victim = int(sys.stdin.readline())
 for f in files:
     for offset, data in behind: assert os.pwrite(f, data, offset) == len(data)
 if victim:
-    os.kill(victim, signal.SIGKILL)
+    os.kill(victim, signal.SIGSTOP) # not killed yet: the next one would be started
     os.kill(os.getpid(), signal.SIGKILL)
 print("written", flush=True)
 sys.stdin.readline()'
@@ -90,5 +90,8 @@ end() {
 killed() {
     begin "$@"
     echo "$agent_pid" >&3
+    exec 3>&- 4<&-
+    wait $! 2>>"$T/log/writer"
+    kill -KILL "$agent_pid"
     end
 }
