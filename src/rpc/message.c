@@ -1,8 +1,6 @@
 #include "rpc/message.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 #include "directnfs/stats.h"
@@ -23,13 +21,6 @@ static uint8_t *put(uint8_t *at, uint32_t value)
     value = htonl(value);
     memcpy(at, &value, 4);
     return at + 4;
-}
-
-uint32_t rpc_word(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, 4);
-    return ntohl(value);
 }
 
 void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint32_t gid,
