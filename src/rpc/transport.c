@@ -54,24 +54,6 @@ struct rpc_transport *rpc_transport_make(struct net_channel *channel)
 
 /* ---- the queue and the table (all under the lock) ---- */
 
-void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call)
-{
-    call->queued = true;
-    call->next_unsent = NULL;
-    *transport->unsent_end = call;
-    transport->unsent_end = &call->next_unsent;
-}
-
-struct rpc_call *rpc_unsent_take(struct rpc_transport *transport)
-{
-    struct rpc_call *call = transport->unsent;
-    call->queued = false;
-    transport->unsent = call->next_unsent;
-    if (!transport->unsent)
-        transport->unsent_end = &transport->unsent;
-    return call;
-}
-
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call)
 {
     call->queued = true;

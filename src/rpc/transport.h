@@ -132,8 +132,24 @@ static inline void rpc_outstanding_add(struct rpc_transport *transport, int coun
                           memory_order_relaxed);
 }
 
-void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call);
-struct rpc_call *rpc_unsent_take(struct rpc_transport *transport);
+static inline void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call)
+{
+    call->queued = true;
+    call->next_unsent = NULL;
+    *transport->unsent_end = call;
+    transport->unsent_end = &call->next_unsent;
+}
+
+static inline struct rpc_call *rpc_unsent_take(struct rpc_transport *transport)
+{
+    struct rpc_call *call = transport->unsent;
+    call->queued = false;
+    transport->unsent = call->next_unsent;
+    if (!transport->unsent)
+        transport->unsent_end = &transport->unsent;
+    return call;
+}
+
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call);
 /* Takes a call out of the queue, if it is there. */
 void rpc_unsent_remove(struct rpc_transport *transport, struct rpc_call *call);
