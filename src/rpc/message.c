@@ -145,7 +145,7 @@ int rpc_reply_parse(const uint8_t *message, size_t have, size_t *results)
 
 /* At most `most` vectors. *length becomes what they have of it. */
 static inline int slice_most(const struct iovec *vectors, int count, size_t from, size_t *length,
-                      struct iovec *slice, int most)
+                             struct iovec *slice, int most)
 {
     size_t left = *length;
     int used = 0;
