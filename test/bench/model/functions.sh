@@ -177,6 +177,31 @@ per_operation() {
     say "$who" "${name}_insn" $insn
 }
 
+# protected KIND PLAIN: instructions for 8 KiB by the library, protected by KIND: of all of the client, and of the program alone.
+# Beside them stands what was measured of PLAIN before, and what the phase's function `alone KIND read|write` prints: what
+# has to be added to that.
+declare -A beside=()
+protected() {
+    local before
+    before=$(served)
+    each() { # KIND PLAIN NAME MANY WORD...
+        local name=${phase}_$3_$1 same=${phase}_$3_$2 of more=''
+        per_operation ours "$name" 250 "$4" group program with ours /model/bin/oploop "${@:5}" $mount_dir/file || return
+        say ours "${name}_program_insn" $program_insn
+        [ "$1" != "$2" ] || { beside[$same]=$insn beside[${same}_program]=$program_insn && return; }
+        more=$(alone "$1" "${3%%_*}")
+        for of in '' _program; do
+            say "$2" "$name${of}_insn" "${beside[$same$of]-}"
+            say alone "$name${of}_insn" "$more"
+        done
+    }
+    each "$@" read_8k 4250 read COUNT
+    each "$@" read_8k_direct 2250 --direct read COUNT
+    each "$@" write_8k 4250 write COUNT
+    each "$@" write_8k_direct 2250 --direct write COUNT
+    [ "$(served)" != "$before" ] || { failed=1; echo "not served: phase $phase: $1: the library made no call"; }
+}
+
 # served: has the library done the work of this phase? What it has done so far is in $served_before.
 served() {
     "${client[@]}" /model/bin/directnfs stat stats --sum --json 2>/dev/null |
