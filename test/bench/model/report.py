@@ -45,9 +45,9 @@ def read_results(name):
 def shown(figure):
     if figure is None:
         return "-"
-    if figure >= 1000:
+    if abs(figure) >= 1000:
         return "%.0f" % figure
-    return "%.*f" % (3 if figure < 10 else 1, figure)
+    return "%.*f" % (3 if abs(figure) < 10 else 1, figure)
 
 
 def speed(name, figures):
