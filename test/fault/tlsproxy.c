@@ -1,7 +1,7 @@
 /*
  * A TLS end before an NFS server: test/servers/tls_proxy.h.
  *
- *     tlsproxy PORT BACKEND CERTIFICATE KEY [direct] [client-authority FILE] [deny]
+ *     tlsproxy PORT BACKEND CERTIFICATE KEY [direct] [anywhere] [client-authority FILE] [deny]
  *
  * SIGUSR1 cuts all connections. SIGUSR2 and SIGTERM print what was counted; SIGTERM ends it.
  */
@@ -24,8 +24,8 @@ static void print(const struct tls_proxy *proxy)
 int main(int argc, char **argv)
 {
     if (argc < 5) {
-        fprintf(stderr, "usage: tlsproxy PORT BACKEND CERTIFICATE KEY [direct] [deny] "
-                        "[client-authority FILE]\n");
+        fprintf(stderr, "usage: tlsproxy PORT BACKEND CERTIFICATE KEY [direct] [anywhere] "
+                        "[deny] [client-authority FILE]\n");
         return 2;
     }
     struct tls_proxy_options options = {.port = (in_port_t)atoi(argv[1]),
@@ -36,6 +36,8 @@ int main(int argc, char **argv)
     for (int i = 5; i < argc; i++) {
         if (strcmp(argv[i], "direct") == 0)
             options.direct = true;
+        else if (strcmp(argv[i], "anywhere") == 0)
+            options.anywhere = true;
         else if (strcmp(argv[i], "deny") == 0)
             options.answer = TLS_PROXY_DENIES;
         else if (strcmp(argv[i], "client-authority") == 0 && i + 1 < argc)

@@ -356,7 +356,8 @@ struct tls_proxy *tls_proxy_start(const struct tls_proxy_options *options)
     pthread_mutex_init(&proxy->lock, NULL);
     set_context(proxy);
     proxy->port = options->port;
-    proxy->listener = options->port ? stream_bind_loopback(AF_INET, &proxy->port)
+    in_addr_t host = options->anywhere ? INADDR_ANY : INADDR_LOOPBACK;
+    proxy->listener = options->port ? stream_bind(AF_INET, host, &proxy->port)
                                     : stream_bind_kept(AF_INET, &proxy->port);
     if (listen(proxy->listener, 128) != 0)
         abort();

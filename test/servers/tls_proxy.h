@@ -26,6 +26,7 @@ struct tls_proxy_options {
     in_port_t port;    /* 0: any */
     in_port_t backend; /* on loopback */
     bool direct;       /* TLS from the first byte */
+    bool anywhere;     /* all addresses, not loopback alone; only with a port */
     enum tls_proxy_answer answer;
     const char *certificate, *key;
     const char *client_authority;  /* NULL: no certificate of the client is asked for */

@@ -136,19 +136,31 @@ timed() {
     say "$who" "${name}_s" "$(awk -v us="$took" 'BEGIN { printf "%.4f", us / 1e6 }')"
 }
 
-# executed: two numbers: instructions so far, but for the idle loop and the server's threads; nanoseconds since the start.
-# An instruction takes 1 ns, so the former are time in which the processor was not idle.
+# groups: makes two groups of processes: `program`, which is measured alone beside all of the client, and `server`, beside the
+# threads of nfsd. group NAME COMMAND...: a command in it. used NAME: instructions of it and of all that it started, so far.
+groups() { mount -t cgroup2 cgroup2 /sys/fs/cgroup && mkdir /sys/fs/cgroup/{program,server}; }
+group() {
+    local name=$1
+    shift
+    (echo "$BASHPID" >"/sys/fs/cgroup/$name/cgroup.procs" && "$@")
+}
+used() { [ ! -e "/sys/fs/cgroup/$1" ] || awk '$1 == "usage_usec" { printf "%.0f", $2 * 1000 }' "/sys/fs/cgroup/$1/cpu.stat"; }
+
+# executed: two numbers: instructions so far, but for the idle loop and the server's threads; those of the group `program`.
+# An instruction takes 1 ns, so they are time in which the processor was not idle.
 executed() {
     local server
     server=$(cat $(ps -C nfsd -o pid= | sed 's,^ *\(.*\)$,/proc/\1/schedstat,') | awk '{ n += $1 } END { printf "%.0f", n }')
-    awk -v server="$server" '$1 == "now" && $2 == "at" { now = $3 } $1 ~ /^\.(idle|iowait)_sleeptime/ { idle += $3 }
-        END { printf "%.0f %.0f\n", now - idle - server, now }' /proc/timer_list
+    awk -v server="$server" -v more="$(used server)" -v program="$(used program)" '$1 == "now" && $2 == "at" { now = $3 }
+        $1 ~ /^\.(idle|iowait)_sleeptime/ { idle += $3 }
+        END { printf "%.0f %.0f\n", now - idle - server - more, program }' /proc/timer_list
 }
 
 # per_operation CLIENT NAME FEW MANY COMMAND...: the result NAME_insn, instructions per operation. The command runs twice,
-# with FEW and with MANY operations in place of the word COUNT: the difference has no start and no end in it.
+# with FEW and with MANY operations in place of the word COUNT: the difference has no start and no end in it. With groups
+# $insn has the result, and $program_insn that of the program alone.
 per_operation() {
-    local who=$1 name=$2 few=$3 many=$4 what count before after figures=()
+    local who=$1 name=$2 few=$3 many=$4 what count before after figures=() alone=()
     shift 4
     for count in "$few" "$few" "$many"; do # the first one warms up
         settled
@@ -157,9 +169,37 @@ per_operation() {
         $what "$who" "$name" "${@/#COUNT/$count}" >/tmp/last 2>&1 || { say "$who" "${name}_insn" failed; tail -n 3 /tmp/last; return 1; }
         after=$(executed)
         grep -a '^disturbed' /tmp/last
-        figures=("${figures[1]-}" "$(awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); print y[1] - x[1] }')")
+        figures=("${figures[1]-}" $((${after% *} - ${before% *})))
+        alone=("${alone[1]-}" $((${after#* } - ${before#* })))
     done
-    say "$who" "${name}_insn" "$(awk -v a="${figures[0]}" -v b="${figures[1]}" -v n=$((many - few)) 'BEGIN { printf "%.0f", (b - a) / n }')"
+    insn=$(((figures[1] - figures[0]) / (many - few)))
+    program_insn=$(((alone[1] - alone[0]) / (many - few)))
+    say "$who" "${name}_insn" $insn
+}
+
+# protected KIND PLAIN: instructions for 8 KiB by the library, protected by KIND: of all of the client, and of the program alone.
+# Beside them stands what was measured of PLAIN before, and what the phase's function `alone KIND read|write` prints: what
+# has to be added to that.
+declare -A beside=()
+protected() {
+    local before
+    before=$(served)
+    each() { # KIND PLAIN NAME MANY WORD...
+        local name=${phase}_$3_$1 same=${phase}_$3_$2 of more=''
+        per_operation ours "$name" 250 "$4" group program with ours /model/bin/oploop "${@:5}" $mount_dir/file || return
+        say ours "${name}_program_insn" $program_insn
+        [ "$1" != "$2" ] || { beside[$same]=$insn beside[${same}_program]=$program_insn && return; }
+        more=$(alone "$1" "${3%%_*}")
+        for of in '' _program; do
+            say "$2" "$name${of}_insn" "${beside[$same$of]-}"
+            say alone "$name${of}_insn" "$more"
+        done
+    }
+    each "$@" read_8k 4250 read COUNT
+    each "$@" read_8k_direct 2250 --direct read COUNT
+    each "$@" write_8k 4250 write COUNT
+    each "$@" write_8k_direct 2250 --direct write COUNT
+    [ "$(served)" != "$before" ] || { failed=1; echo "not served: phase $phase: $1: the library made no call"; }
 }
 
 # served: has the library done the work of this phase? What it has done so far is in $served_before.

@@ -45,9 +45,9 @@ def read_results(name):
 def shown(figure):
     if figure is None:
         return "-"
-    if figure >= 1000:
+    if abs(figure) >= 1000:
         return "%.0f" % figure
-    return "%.*f" % (3 if figure < 10 else 1, figure)
+    return "%.*f" % (3 if abs(figure) < 10 else 1, figure)
 
 
 def speed(name, figures):
@@ -62,10 +62,14 @@ def print_table(figures):
         ratio = speed(name, of)
         line = "%s kernel %s ours %s speed %s" % (name, shown(of.get("kernel")), shown(of.get("ours")),
                                                   "-" if ratio is None else "%.2f" % ratio)
-        if "floor" in of:
-            line += " floor %s" % shown(of["floor"])
-            if of.get("ours"):
-                line += " of floor %.2f" % (of["ours"] / of["floor"])
+        for other in ("floor", "clear", "sys"):
+            if other in of:
+                line += " %s %s" % (other, shown(of[other]))
+                if of.get("ours"):
+                    line += " of %s %.2f" % (other, of["ours"] / of[other])
+            if other in of and of.get("ours") and of.get("alone"):
+                added = of["ours"] - of[other]
+                line += " added %s alone %s of alone %.2f" % (shown(added), shown(of["alone"]), added / of["alone"])
         if name.startswith("start_") and of.get("ours") and of.get("kernel"):
             line += " added %s" % shown(of["ours"] - of["kernel"])
         print(line)
