@@ -159,7 +159,7 @@ UNIT_TEST(a_read_that_writes_come_between_is_not_half_of_one)
     bool over = false;
     if (!COUNTS || getenv("DIRECTNFS_TEST_SHORT"))
         skip();
-    for (unsigned n = 0; !over; n += 401) {
+    for (unsigned n = 0; !over; n += 1009) {
         struct operation operation = {NULL, read_page, {.index = 0}};
         attach(&operation.file, 690);
         write_page(&operation.file);

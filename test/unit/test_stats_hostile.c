@@ -326,7 +326,7 @@ TEST(ten_thousand_forks_leave_two_files)
     enum { AT_ONCE = 20 };
     struct stats_snapshot snapshot = {0};
     pid_t children[AT_ONCE];
-    unsigned rounds = rounds_of(rounds_of(10000)) / AT_ONCE; /* valgrind is slow to fork */
+    unsigned rounds = rounds_of(rounds_of(3000)) / AT_ONCE; /* valgrind is slow to fork */
     for (unsigned round = 0; round < rounds; round++) {
         for (unsigned i = 0; i < AT_ONCE; i++)
             children[i] = start_child(count_and_end_somehow, &i);
