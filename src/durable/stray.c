@@ -10,13 +10,13 @@
 #include "file/attributes.h"
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
-#include "mount/aside.h"
 #include "mount/mounts.h"
 #include "ledger/store/hold.h"
 #include "ledger/store/processes.h"
 #include "ledger/store/stripes.h"
 #include "run/directory.h"
 #include "run/strays.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -59,13 +59,35 @@ static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr 
     }
 }
 
+static int copy(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
+{
+    struct ledger_stray stray;
+    uint64_t from = 0;
+    uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
+    int result = bytes ? 0 : -ENOMEM;
+    while (!result &&
+           (stray = ledger_file_stray(c->to.entry, mark, sent, from, bytes)).length > 0) {
+        result = run_stray_piece(file, stray.offset, bytes, stray.length);
+        from = stray.offset + stray.length;
+    }
+    sys_free(bytes);
+    return result;
+}
+
 /* Copies the strays into a file of the run directory. *file has its name. 0 or -errno. */
 static int save(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
 {
-    const struct run_stray stray = mount_stray(c->to.mount, c->path, c->to.entry);
+    struct timespec now;
+    sys_clock_gettime(CLOCK_REALTIME, &now);
+    const struct run_stray stray = {.server = c->to.mount->server->conf->name,
+                                    .mount = c->to.mount->path,
+                                    .path = c->path,
+                                    .device = c->to.entry->key.device,
+                                    .inode = c->to.entry->key.inode,
+                                    .since_s = (uint64_t)now.tv_sec};
     int result = run_stray_begin(file, &stray);
     if (!result)
-        result = ledger_file_copy_strays(c->to.entry, mark, sent, file);
+        result = copy(c, mark, sent, file);
     int ended = run_stray_end(file, !result);
     return result ? result : ended;
 }

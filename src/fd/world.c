@@ -14,7 +14,6 @@
 #include "durable/commit.h"
 #include "durable/flush.h"
 #include "file/table.h"
-#include "mount/aside.h"
 #include "mount/contact.h"
 #include "mount/credentials.h"
 #include "mount/mounts.h"
@@ -32,7 +31,6 @@
 #include "ledger/uncommitted.h"
 #include "ledger/outside.h"
 #include "ledger/world.h"
-#include "run/log_limit.h"
 #include "stats/count.h"
 #include "net/pool.h"
 #include "sys/log.h"
@@ -43,7 +41,6 @@ enum {
     OTHERS_MS = 100,   /* for calls of processes that cannot be asked */
     DIRTY_MS = 10000,  /* for others to send what this process cannot; */
     UNKNOWN_MS = 2000, /* while it cannot see whether there is any: mostly it is sent by then, */
-    SAY_EVERY_S = 60,
     UNKNOWN_S = 30 /* and once in so long: each open of a process without descriptors comes here */
 };
 
@@ -199,42 +196,6 @@ static int drain_from_abroad(struct file_inode *inode)
     return result;
 }
 
-/*
- * The file goes to the kernel's world with data that cannot be committed, which the run directory
- * keeps. As drain(). If there is no room for it, the file stays here (-ENONET); where it cannot,
- * the data is lost.
- */
-static int keep_own(struct file_inode *inode, int failed)
-{
-    struct ledger_aside aside;
-    int result = mount_set_aside(inode->mount, inode->path, &inode->entry, &aside);
-    if (aside.bytes > 0 || result == 0)
-        atomic_store(&inode->loss_due, true);
-    if (aside.bytes > 0)
-        log_error("%s: handed to the kernel with %llu bytes that cannot be committed: %s; the next "
-                  "fsync fails. They are in %s of the run directory; `directnfs flush --force "
-                  "FILE` writes them to the file, `directnfs flush --discard FILE` removes them",
-                  inode->path, (unsigned long long)aside.bytes, strerrordesc_np(-failed),
-                  aside.name);
-    if (result != 0 && !atomic_load(&mount_left_to_kernel)) {
-        if (run_may_say(inode->path, SAY_EVERY_S))
-            log_error("%s: not handed to the kernel, and calls fail: %llu bytes can neither be "
-                      "committed (%s) nor set aside in the run directory: %s; make room there",
-                      inode->path, (unsigned long long)ledger_file_uncommitted(&inode->entry),
-                      strerrordesc_np(-failed), strerrordesc_np(-result));
-        return -ENONET;
-    }
-    uint64_t lost = ledger_file_forget(&inode->entry, true); /* what was in flight, mostly none */
-    ledger_world_arrived(&inode->entry);
-    if (lost > 0) {
-        atomic_store(&inode->loss_due, true);
-        log_error("%s: handed to the kernel with %llu bytes that cannot be committed, and are "
-                  "lost: %s; the next fsync fails",
-                  inode->path, (unsigned long long)lost, strerrordesc_np(-failed));
-    }
-    return failed == -ESTALE ? 0 : (int)file_posix_error(failed);
-}
-
 /* Makes sure that nothing of the engine comes over what the kernel writes from now on. 0, or -errno
  * when data was lost by that; a stale handle is for fsync to tell. -ENONET: see fd_world_demote().
  */
@@ -262,7 +223,15 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth, bool nam
      * all the same. */
     if (result == 0 || (result == -ENONET && !atomic_load(&mount_left_to_kernel)))
         return result;
-    return keep_own(inode, result);
+    atomic_store(&inode->loss_due, true);
+    uint64_t lost = ledger_file_forget(&inode->entry, true);
+    ledger_world_arrived(&inode->entry);
+    if (result == -ESTALE)
+        return 0;
+    log_error("%s: handed to the kernel with %llu bytes that cannot be committed: %s; the next "
+              "fsync fails",
+              inode->path, (unsigned long long)lost, strerrordesc_np(-result));
+    return (int)file_posix_error(result);
 }
 
 static bool demote_begin(struct file_inode *inode, const char *reason)
@@ -412,39 +381,22 @@ static int finish_way(struct mount *mount, const struct rpc_auth *auth, struct l
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 
-/*
- * Sets aside dirty data of others: sent later, it would undo what the kernel writes from now on.
- * Acknowledged data alone stays, as what the server loses is written again after a look at the file
- * only. The log says so. -errno: it cannot be set aside. `in_use`: it is lost then.
- */
-static int give_up(const struct mount *mount, struct ledger_file *file, const char *path,
-                   int failed, bool in_use)
+/* Gives up data of others: sent later, it would undo what the kernel writes from now on.
+ * Acknowledged data stays. The log says so. */
+static void give_up(struct ledger_file *file, const char *path, int result)
 {
-    struct ledger_aside aside;
-    if (ledger_file_dirty(file) == 0) {
+    if (ledger_file_dirty(file) > 0) {
+        uint64_t lost = ledger_file_forget(file, true);
+        ledger_world_arrived(file);
+        log_error("%s: the kernel writes it, and %llu bytes that other processes wrote are not "
+                  "at the server and are lost: %s; an fsync of who had it open fails",
+                  path, (unsigned long long)lost, strerrordesc_np(-result));
+    } else
         log_error("%s: the kernel writes it while %llu bytes that other processes wrote are "
                   "not committed: %s; if the server restarts before they are, they are lost, "
                   "and fsync says so",
                   path, (unsigned long long)ledger_file_uncommitted(file),
-                  strerrordesc_np(-failed));
-        return 0;
-    }
-    int result = mount_set_aside(mount, path, file, &aside);
-    if (aside.bytes > 0)
-        log_error("%s: the kernel writes it, and %llu bytes that other processes wrote are not "
-                  "at the server: %s; an fsync of who had it open fails. They are in %s of the run "
-                  "directory; `directnfs flush --force FILE` writes them to the file, `directnfs "
-                  "flush --discard FILE` removes them",
-                  path, (unsigned long long)aside.bytes, strerrordesc_np(-failed), aside.name);
-    if (result != 0 && !in_use)
-        return result;
-    uint64_t lost = ledger_file_forget(file, true); /* what was in flight, mostly none */
-    ledger_world_arrived(file);
-    if (lost > 0)
-        log_error("%s: the kernel writes it, and %llu bytes that other processes wrote are not "
-                  "at the server and are lost: %s; an fsync of who had it open fails",
-                  path, (unsigned long long)lost, strerrordesc_np(-failed));
-    return 0;
+                  strerrordesc_np(-result));
 }
 
 /* Moves one file of the registry. The kernel is to write a file with the same number. 0, or -EIO:
@@ -467,18 +419,14 @@ static int claim(struct ledger_file *file, const char *path, bool in_use)
     unasked = unasked && !elsewhere && !mount && ledger_file_dirty(file) > 0;
     if (elsewhere && await_from_abroad(file, fd_world_abroad_ms) == 0)
         return 0;
-    bool given_up = in_use || (!elsewhere && !unasked);
-    if (given_up && (result = give_up(own, file, path, result, in_use)) == 0)
+    if (in_use || (!elsewhere && !unasked)) {
+        give_up(file, path, result);
         return 0;
+    }
     log_error("%s: it cannot be opened for writing %s: %llu bytes that other processes wrote are "
-              "not committed%s%s",
-              path,
-              given_up  ? "while the run directory has no room"
-              : unasked ? "while its server cannot be asked"
-                        : "in this network namespace",
-              (unsigned long long)ledger_file_uncommitted(file),
-              given_up ? ", and cannot be set aside there: " : "",
-              given_up ? strerrordesc_np(-result) : "");
+              "not committed",
+              path, unasked ? "while its server cannot be asked" : "in this network namespace",
+              (unsigned long long)ledger_file_uncommitted(file));
     return -EIO;
 }
 

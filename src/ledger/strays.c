@@ -166,11 +166,11 @@ uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set
     return any ? mark : 0;
 }
 
-/* What is lost, or can go nowhere, has an owner mostly. */
+/* What is lost has an owner mostly. */
 static bool is_marked(const struct ledger_record *record, uint64_t mark)
 {
     return record->aside == mark &&
-           (ledger_record_is_dirty(record) || ledger_record_state(record) == LEDGER_RECORD_ACKED);
+           (ledger_record_is_orphan(record) || ledger_record_state(record) == LEDGER_RECORD_ACKED);
 }
 
 /* Copies the bytes of a record. */

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "ledger/file.h"
-#include "run/strays.h"
 
 /*
  * ledger_file_has_strays(): has the file dirty data in nobody's care? Mostly loads.
@@ -76,22 +75,5 @@ uint64_t ledger_file_drop_lost(struct ledger_file *file, uint64_t mark);
  * COMMIT can vouch for it. */
 uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent);
 uint64_t ledger_file_drop_arrived(struct ledger_file *file, uint64_t mark, bool sent);
-/* Copies what is marked. 0 or -errno. */
-int ledger_file_copy_strays(struct ledger_file *file, uint64_t mark, bool sent,
-                            struct run_stray_file *to);
-
-/*
- * For data that can go nowhere: sets aside all that is not committed of the file, whoever wrote it,
- * and drops it. The next fsync of each process that knows the file tells the loss, as after
- * ledger_file_forget(). What is in flight stays.
- * 0: `aside` says how many bytes it was, and the last file that has them. -errno: some of it cannot
- * be set aside, and is where it was.
- */
-struct ledger_aside {
-    uint64_t bytes;
-    char name[RUN_STRAY_NAME];
-};
-int ledger_file_set_aside(struct ledger_file *file, const struct run_stray *stray,
-                          struct ledger_aside *aside);
 
 #endif

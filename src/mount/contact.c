@@ -6,7 +6,6 @@
 #include "mount/contact.h"
 #include "mount/credentials.h"
 #include "mount/addresses.h"
-#include "mount/aside.h"
 #include "mount/facts.h"
 #include "ledger/cache.h"
 #include "ledger/registry.h"
@@ -120,35 +119,23 @@ bool mount_is_other_version(const struct mount *mount, const struct ledger_file 
             differs & LEDGER_SECOND && !(differs & LEDGER_ADDRESS));
 }
 
-/* Sets aside what an earlier term of the fence left in the registry: nobody may send it any more.
- * What cannot be set aside, or is in flight yet, stays there until the next contact. */
-static void keep_former(const struct mount *mount)
+/* Drops what an earlier term of the fence left in the registry: nobody may send it any more. */
+static void drop_former(const struct mount *mount)
 {
     uint32_t cursor = 0;
     struct ledger_file file;
-    struct ledger_aside aside;
     while (ledger_uncommitted_next(&cursor, 0, false, &file)) {
         bool ours = file.key.device != mount->device || mount_is_other_version(mount, &file);
         for (unsigned i = 0; i < mounts_count() && !ours; i++)
             ours =
                 mounts_at(i)->registry_key == file.key.server ||
                 (!mounts_at(i)->server->conf->fence && mounts_at(i)->other_key == file.key.server);
-        if (ours)
-            continue;
-        int result = mount_set_aside(mount, mount->path, &file, &aside);
-        if (aside.bytes > 0)
+        uint64_t bytes = ours ? 0 : ledger_file_forget(&file, true);
+        if (bytes > 0)
             log_error("mount %s: %llu bytes that were written to file number %llu before another "
-                      "host had the fence are not sent: they are in %s of the run directory; "
-                      "`directnfs flush --force FILE` writes them to the file, `directnfs flush "
-                      "--discard FILE` removes them",
-                      mount->conf->mount, (unsigned long long)aside.bytes,
-                      (unsigned long long)file.key.inode, aside.name);
-        if (result != 0 && mount_may_say(mount, "former", result))
-            log_error("mount %s: what was written to file number %llu before another host had the "
-                      "fence is not sent, and cannot be set aside in the run directory: %s; make "
-                      "room there",
-                      mount->conf->mount, (unsigned long long)file.key.inode,
-                      strerrordesc_np(-result));
+                      "host had the fence are lost",
+                      mount->conf->mount, (unsigned long long)bytes,
+                      (unsigned long long)file.key.inode);
     }
 }
 
@@ -200,7 +187,7 @@ static int contact(struct mount *mount)
     if (result != 0)
         return result;
     if (mount->server->conf->fence)
-        keep_former(mount);
+        drop_former(mount);
     enter_statistics(mount);
     struct mount_root_found root;
     struct mount_root_fact fact;

@@ -1,8 +1,5 @@
 /* See scene.h. */
 #include "scene.h"
-
-#include <sys/resource.h>
-
 #include "fd/descriptors.h"
 #include "fd/life.h"
 #include "ledger/care.h"
@@ -231,15 +228,4 @@ pid_t engine_fork(void)
     if (pid == 0)
         alarm(SCENE_LIMIT_S);
     return pid;
-}
-
-void scene_no_room(bool none)
-{
-    static struct rlimit before;
-    static bool known;
-    if (!known)
-        known = getrlimit(RLIMIT_FSIZE, &before) == 0;
-    struct rlimit limit = {none ? 4096 : before.rlim_cur, before.rlim_max};
-    signal(SIGXFSZ, SIG_IGN);
-    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }

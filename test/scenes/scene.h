@@ -111,9 +111,6 @@ void scene_start_behind(void (*first)(void), void (*second)(void), pid_t started
 /* The same until both end: the second is to send no WRITE before the first has its answer. */
 void scene_run_behind(void (*first)(void), void (*second)(void));
 
-/* This process can make no file longer than 4 KiB: there is no room for data, but for the log. */
-void scene_no_room(bool none);
-
 /* fork() of a process that uses the engine, as the face does it. */
 pid_t engine_fork(void);
 

@@ -303,36 +303,11 @@ static void may_write_it(void)
     opens_it_to_write(0);
 }
 
-STRAY_TEST(it_is_set_aside_where_the_server_says_that_it_is_another)
+STRAY_TEST(it_is_given_up_where_the_server_says_that_it_is_another)
 {
     atomic_store(&scene.control->root_ctime_error, 5);
     scene_run(may_write_it);
-    CHECK_EQUAL(strays(), 1);
-    CHECK_EQUAL(scene_logged("8192 bytes that other processes wrote are not at the server"), 1);
-    CHECK_EQUAL(scene_logged("lost"), 0);
-}
-
-static void opens_other_in_vain(void)
-{
-    CHECK(!file_is_managed(engine_open("other", O_RDONLY)));
-}
-
-static void may_not_write_it_without_room(void)
-{
-    opens_other_in_vain(); /* so that nothing but the stray is to be made */
-    scene_no_room(true);
-    opens_it_to_write(-EIO);
-    scene_no_room(false);
-}
-
-STRAY_TEST(nobody_writes_the_file_while_there_is_no_room_to_set_it_aside)
-{
-    atomic_store(&scene.control->root_ctime_error, 5);
-    scene_run(may_not_write_it_without_room);
-    CHECK_EQUAL(strays(), 0);
-    CHECK_EQUAL(scene_logged("while the run directory has no room"), 1);
-    scene_run(may_write_it);
-    CHECK_EQUAL(strays(), 1);
+    CHECK_EQUAL(scene_logged("are not at the server and are lost"), 1);
 }
 
 static void fsyncs(void)

@@ -370,56 +370,6 @@ SCENE_TEST(a_stream_that_only_reads_moves_nothing)
     scene_run(reads_it_as_a_stream);
 }
 
-static int written_without_commit(void)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    put_by_engine(fd, 1);
-    server_fail(NFS_PROC_COMMIT, 100, NFS3ERR_IO);
-    return fd;
-}
-
-static void hands_over_what_cannot_be_committed(void)
-{
-    int fd = written_without_commit();
-    CHECK_EQUAL(engine_demote(fd), -EIO);
-    CHECK(!file_is_managed(fd));
-    CHECK_EQUAL(set_aside("f"), BLOCK);
-    CHECK_EQUAL(ledger_uncommitted(), 0);
-    CHECK_EQUAL(engine_fsync(fd), -EIO);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-}
-
-SCENE_TEST(what_cannot_be_committed_is_set_aside)
-{
-    disk_make("f", BLOCK, 0);
-    scene_run(hands_over_what_cannot_be_committed);
-    CHECK_EQUAL(scene_logged("8192 bytes that cannot be committed"), 1);
-    CHECK_EQUAL(scene_logged("lost"), 0);
-}
-
-static void keeps_it_while_there_is_no_room(void)
-{
-    int fd = written_without_commit();
-    scene_no_room(true);
-    CHECK_EQUAL(engine_demote(fd), -EIO);
-    CHECK(file_is_managed(fd));
-    scene_no_room(false);
-    CHECK_EQUAL(ledger_uncommitted(), BLOCK);
-    server_fail(NFS_PROC_COMMIT, 0, 0);
-    CHECK_EQUAL(engine_demote(fd), 0);
-    CHECK(!file_is_managed(fd));
-    CHECK_EQUAL(set_aside("f"), 0);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-}
-
-SCENE_TEST(what_can_neither_be_committed_nor_set_aside_stays_in_the_engine)
-{
-    disk_make("f", BLOCK, 0);
-    scene_run(keeps_it_while_there_is_no_room);
-    disk_expect("f", BLOCK, 0, 1);
-    CHECK_EQUAL(scene_logged("nor set aside in the run directory"), 1);
-}
-
 static void keeps_a_removed_file(void)
 {
     char path[SCENE_PATH];

@@ -1,9 +1,6 @@
 /* Data that nobody cares for: src/ledger/strays.c. */
 #include "stray_scene.h"
 #include "ledger/care.h"
-#include "no_descriptors.h"
-#include "run/directory.h"
-#include "run/strays.h"
 
 UNIT_TEST(what_a_dead_process_left_is_no_stray_while_its_agent_lives)
 {
@@ -371,78 +368,6 @@ UNIT_TEST(what_was_sent_is_in_the_care_of_an_agent_that_was_asked_and_can_commit
     send_and_die(627, true);
     ledger_agent_resign();
     assert_true(is_nobodys());
-    forget_file();
-}
-
-static const struct run_stray of_file = {
-    .server = "filer", .mount = "/srv", .path = "/srv/f", .device = 1, .inode = 4};
-
-/* The next piece of a file that was set aside has these bytes. */
-static void expect_piece(struct run_stray_file *from, uint64_t offset, ssize_t length, char fill)
-{
-    uint64_t at;
-    assert_int_equal(run_stray_next(from, &at, bytes), length);
-    assert_int_equal(at, offset);
-    assert_true(length == 0 || (bytes[0] == fill && bytes[length - 1] == fill));
-}
-
-UNIT_TEST(what_can_go_nowhere_is_set_aside_and_what_is_newer_comes_later)
-{
-    struct ledger_write write;
-    struct ledger_aside aside;
-    struct run_stray_file from;
-    struct run_stray stray;
-    char text[RUN_STRAY_TEXT];
-    open_file(640);
-    begin_write(0, &write);
-    end_write_as(&write, LEDGER_WRITE_UNSTABLE, 1000, 1001);
-    write_dirty(&file, 50, 100, 'd');
-    write_dirty(&file, 8192, 100, 'e');
-    assert_int_equal(ledger_file_set_aside(&file, &of_file, &aside), 0);
-    assert_int_equal(aside.bytes, 300);
-    assert_int_equal(ledger_file_uncommitted(&file), 0);
-    int run = run_open();
-    assert_int_equal(run_stray_read(&from, run, aside.name, text, &stray), 0);
-    run_close(run);
-    assert_int_equal(stray.bytes, 300);
-    expect_piece(&from, 0, 100, 'w');
-    expect_piece(&from, 50, 100, 'd');
-    expect_piece(&from, 8192, 100, 'e');
-    expect_piece(&from, stray.bytes, 0, 0); /* the end */
-    run_stray_close(&from);
-    assert_int_equal(ledger_file_set_aside(&file, &of_file, &aside), 0);
-    assert_int_equal(aside.bytes, 0);
-    assert_true(
-        ledger_file_lost_by(&file, &(struct ledger_seen * _Atomic){&(struct ledger_seen){0}}));
-    forget_file();
-}
-
-/* It may arrive, and be acknowledged; if not, it can be set aside later. */
-UNIT_TEST(what_is_in_flight_is_not_set_aside)
-{
-    struct ledger_write write;
-    struct ledger_aside aside;
-    open_file(641);
-    write_dirty(&file, 0, 100, 'd');
-    assert_int_equal(take(&file, &write), 1);
-    assert_int_equal(ledger_file_set_aside(&file, &of_file, &aside), 0);
-    assert_int_equal(aside.bytes, 0);
-    end_write_as(&write, LEDGER_WRITE_FAILED, 1000, 1000);
-    assert_int_equal(ledger_file_set_aside(&file, &of_file, &aside), 0);
-    assert_int_equal(aside.bytes, 100);
-    forget_file();
-}
-
-UNIT_TEST(what_cannot_be_set_aside_stays)
-{
-    struct ledger_aside aside;
-    open_file(642);
-    write_dirty(&file, 0, 100, 'd');
-    no_descriptors_begin();
-    assert_int_equal(ledger_file_set_aside(&file, &of_file, &aside), -EMFILE);
-    no_descriptors_end();
-    assert_int_equal(aside.bytes, 0);
-    assert_int_equal(ledger_file_uncommitted(&file), 100);
     forget_file();
 }
 

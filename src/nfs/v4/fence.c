@@ -162,7 +162,7 @@ static int lose(const struct nfs_client *client, const struct nfs4_token *token)
         return -EIO;
     if (token)
         log_error("server %s: fence %s: host %s has taken it (%s): what this host still had to "
-                  "send is not sent, and calls for these files fail with EIO until `directnfs "
+                  "send is given up, and calls for these files fail with EIO until `directnfs "
                   "fence take` is run here and the programs are started again",
                   fence->of.server, fence->of.name, token->host, token->time);
     else
