@@ -307,6 +307,14 @@ bool rpc_take_up(struct rpc_call *call)
     return true;
 }
 
+/* May the server carry out an older copy of this call, which it does not know again? With a context
+ * each copy has a sequence number of its own (RFC 2203 section 5.3.3.1): some servers, as
+ * nfs-ganesha, take it for another call, from the same port as well. */
+static bool has_unknown_copy(const struct rpc_call *call, bool unsettled)
+{
+    return (unsettled || call->identity) && !call->exact;
+}
+
 /* All calls in flight go back to the head of the queue, the oldest first. They are sent again with
  * their xid, from memory that their callers leave alone until they are answered. */
 void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
@@ -315,7 +323,8 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
     while (transport->unsent) {
         call = rpc_unsent_take(transport);
         if (!call->sent) { /* not in flight; an earlier connection may have sent it */
-            call->unsettled = call->unsettled || (unsettled && !call->exact && call->sent_ns != 0);
+            call->unsettled =
+                call->unsettled || (call->sent_ns != 0 && has_unknown_copy(call, unsettled));
             *end = call;
             end = &call->next_unsent;
         }
@@ -328,7 +337,7 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
         rpc_in_flight_remove(transport, call);
         stats_add_locked(&transport->channel->stats->outstanding, -1);
         call->sent = false;
-        call->unsettled = call->unsettled || (unsettled && !call->exact);
+        call->unsettled = call->unsettled || has_unknown_copy(call, unsettled);
         rpc_unsent_append(transport, call);
     }
     while ((call = fresh) != NULL) {

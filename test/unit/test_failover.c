@@ -200,6 +200,17 @@ PATH_TEST(a_call_that_waits_to_be_sent_again_is_not_forgotten)
     rpc_receiver_free(&transport.receiver);
 }
 
+/* Each copy has a sequence number of its own, by which some servers take it for another call. */
+PATH_TEST(a_call_with_a_context_that_is_sent_again_is_unsettled)
+{
+    struct rpc_call sent;
+    begin_with_a_call(&sent);
+    sent.identity = &rpc_identity_making;
+    rpc_queue_again(&transport, false);
+    assert_true(sent.unsettled);
+    rpc_receiver_free(&transport.receiver);
+}
+
 /* A ping has taken its place in the table: the server cannot know it again by another xid. */
 PATH_TEST(a_call_that_gets_another_xid_is_unsettled)
 {
