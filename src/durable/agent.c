@@ -79,9 +79,8 @@ uint32_t durable_agent_cares(struct mount *mount, const struct rpc_auth *auth, b
 void durable_agent_meet(struct mount *mount)
 {
     uint32_t number = ledger_agent_number();
-    if (!number || ledger_agent_knows(number))
-        return;
-    if (mount->security < CONF_SECURITY_KRB5 || mount->server->conf->krb5_keytab)
+    bool has_ticket = mount->security < CONF_SECURITY_KRB5 || mount->server->conf->krb5_keytab;
+    if (number && has_ticket && !ledger_agent_knows(number))
         (void)ledger_agent_ask(atomic_load(&mount->registry_key), mount->device);
 }
 

@@ -184,9 +184,23 @@ static void remember(struct ledger_file *file, const struct ledger_entry *entry)
     __atomic_store_n(&file->generation, atomic_load(&entry->generation), __ATOMIC_RELAXED);
 }
 
-struct ledger_entry *ledger_entry_look(struct ledger_file *file)
+struct ledger_entry *ledger_entry_remembered(const struct ledger_file *file)
 {
-    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    uint32_t index = __atomic_load_n(&file->index, __ATOMIC_RELAXED);
+    uint64_t generation = __atomic_load_n(&file->generation, __ATOMIC_RELAXED);
+    if (generation == 0 || index >= LEDGER_FILES)
+        return NULL;
+    struct ledger_entry *entry = &ledger_map.entries[index];
+    return atomic_load_explicit(&entry->generation, memory_order_acquire) == generation ? entry
+                                                                                        : NULL;
+}
+
+struct ledger_entry *ledger_entry_peek(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
+    if (entry)
+        return entry;
+    entry = ledger_entry_lock(file, false, NULL);
     if (entry)
         ledger_entry_unlock(file);
     return entry;

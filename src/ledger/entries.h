@@ -19,6 +19,8 @@
  */
 struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool make, int *result);
 void ledger_entry_unlock(const struct ledger_file *file);
+/* The entry, for single atomic loads without the lock; NULL: there is none. */
+struct ledger_entry *ledger_entry_peek(struct ledger_file *file);
 /* The stripe where the entry of such a file is, or would be. */
 uint32_t ledger_stripe_of_inode(uint64_t device, uint64_t inode);
 static inline uint32_t ledger_stripe_of_file(const struct ledger_file *file)
@@ -35,24 +37,7 @@ struct ledger_entry *ledger_entry_find(const struct ledger_file_key *key);
 struct ledger_entry *ledger_entry_of(const struct ledger_file *file);
 /* The entry that this process remembers, if it still is of the same file; else NULL. Generations
  * are unique in a stripe, so a torn pair of index and generation matches nothing. No lock. */
-static inline struct ledger_entry *ledger_entry_remembered(const struct ledger_file *file)
-{
-    uint32_t index = __atomic_load_n(&file->index, __ATOMIC_RELAXED);
-    uint64_t generation = __atomic_load_n(&file->generation, __ATOMIC_RELAXED);
-    if (generation == 0 || index >= LEDGER_FILES)
-        return NULL;
-    struct ledger_entry *entry = &ledger_map.entries[index];
-    return atomic_load_explicit(&entry->generation, memory_order_acquire) == generation ? entry
-                                                                                        : NULL;
-}
-
-/* The entry, for single atomic loads without the lock; NULL: there is none. */
-struct ledger_entry *ledger_entry_look(struct ledger_file *file); /* when none is remembered */
-static inline struct ledger_entry *ledger_entry_peek(struct ledger_file *file)
-{
-    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
-    return __builtin_expect(entry != NULL, true) ? entry : ledger_entry_look(file);
-}
+struct ledger_entry *ledger_entry_remembered(const struct ledger_file *file);
 
 /* Fills in `file`, as the hold on this entry. Under the stripe's lock. */
 void ledger_entry_name(const struct ledger_entry *entry, struct ledger_file *file);

@@ -189,17 +189,13 @@ static struct net_channel *least_busy(struct net_path *path, size_t bytes, bool 
                 (atomic_load_explicit(&channel->outstanding_bytes, memory_order_relaxed) / NET_BULK)
                 << 32;
         busy |= rank(channel, failed, kept_free);
-        if (busy == 0) { /* none is better */
-            *grow = false;
-            return channel;
-        }
         any_failed = any_failed || failed;
         if (!best || busy < least) {
             best = channel;
             least = busy;
         }
     }
-    *grow = !best || (used < usable && !any_failed);
+    *grow = !best || (least != 0 && used < usable && !any_failed);
     return best;
 }
 

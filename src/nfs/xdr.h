@@ -144,33 +144,25 @@ static inline void xdr_put_bool(struct xdr_writer *w, bool v)
     xdr_put_u32(w, v ? 1 : 0);
 }
 
-/* The bytes, and zeroed padding behind them. */
-static inline void xdr_store_padded(uint8_t *at, const void *data, uint32_t len)
-{
-    if (len)
-        memcpy(at, data, len);
-    for (uint32_t i = 0; i < xdr_pad(len); i++)
-        at[len + i] = 0;
-}
-
 /* Opaque data of a length both sides know, with zeroed padding and no length word. */
 static inline void xdr_put_fixed(struct xdr_writer *w, const void *data, uint32_t len)
 {
-    uint8_t *at = xdr_put_room(w, (size_t)len + xdr_pad(len));
+    uint32_t pad = xdr_pad(len);
+    uint8_t *at = xdr_put_room(w, (size_t)len + pad);
 
-    if (at)
-        xdr_store_padded(at, data, len);
+    if (!at)
+        return;
+    if (len)
+        memcpy(at, data, len);
+    for (uint32_t i = 0; i < pad; i++)
+        at[len + i] = 0;
 }
 
 /* Opaque data or a string of variable length: the length word, the bytes, zeroed padding. */
 static inline void xdr_put_opaque(struct xdr_writer *w, const void *data, uint32_t len)
 {
-    uint8_t *at = xdr_put_room(w, 4 + (size_t)len + xdr_pad(len));
-
-    if (!at)
-        return;
-    xdr_store_u32(at, len);
-    xdr_store_padded(at + 4, data, len);
+    xdr_put_u32(w, len);
+    xdr_put_fixed(w, data, len);
 }
 
 static inline uint32_t xdr_get_u32(struct xdr_reader *r)

@@ -388,8 +388,7 @@ void rpc_lead_once(struct rpc_transport *transport, struct rpc_call *own, int ti
         rpc_call_finished(transport);
         return;
     }
-    if (transport->unsent || transport->special) /* there, what counts as sent may not have left */
-        rpc_send_unsent(transport, true);
+    rpc_send_unsent(transport, true);
     if (transport->connected && !(own && is_settled(own)))
         receive(transport, timeout_ms);
     rpc_call_finished(transport);

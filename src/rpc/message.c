@@ -1,6 +1,8 @@
 #include "rpc/message.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "directnfs/stats.h"
@@ -21,6 +23,13 @@ static uint8_t *put(uint8_t *at, uint32_t value)
     value = htonl(value);
     memcpy(at, &value, 4);
     return at + 4;
+}
+
+uint32_t rpc_word(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, 4);
+    return ntohl(value);
 }
 
 void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint32_t gid,
@@ -144,8 +153,8 @@ int rpc_reply_parse(const uint8_t *message, size_t have, size_t *results)
 }
 
 /* At most `most` vectors. *length becomes what they have of it. */
-static inline int slice_most(const struct iovec *vectors, int count, size_t from, size_t *length,
-                             struct iovec *slice, int most)
+static int slice_most(const struct iovec *vectors, int count, size_t from, size_t *length,
+                      struct iovec *slice, int most)
 {
     size_t left = *length;
     int used = 0;

@@ -2,20 +2,12 @@
 #ifndef RPC_MESSAGE_H
 #define RPC_MESSAGE_H
 
-#include <arpa/inet.h>
-#include <string.h>
-
 #include "rpc/rpc.h"
 
 #define RPC_LAST_FRAGMENT 0x80000000u /* in a record mark: RFC 5531 section 11 */
 
 /* A big-endian word. */
-static inline uint32_t rpc_word(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, 4);
-    return ntohl(value);
-}
+uint32_t rpc_word(const uint8_t *at);
 
 /* Writes the record mark and the xid into the call's head. */
 void rpc_call_stamp(struct rpc_call *call, uint32_t xid);

@@ -139,8 +139,7 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
 {
     if (receiver->start > 0) {
         receiver->end -= receiver->start;
-        if (receiver->end > 0)
-            memmove(receiver->stage, receiver->stage + receiver->start, receiver->end);
+        memmove(receiver->stage, receiver->stage + receiver->start, receiver->end);
         receiver->start = 0;
     }
     if (receiver->careful)
@@ -344,7 +343,7 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
             const struct rpc_aim *aim = &receiver->aims[receiver->aim];
             bool aimed = receiver->aim < receiver->aim_count && call == aim->call;
             bool in_place = aimed && 4 + before == have && aim->landed <= payload;
-            if (!in_place && aimed_left(receiver))
+            if (aimed_left(receiver) && !in_place)
                 return take_back(receiver);
             if (__builtin_expect(call->identity != NULL, false)) {
                 int good = owner->verified(owner->context, call, message, available);
@@ -368,10 +367,9 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     if (aimed_left(receiver))
         return take_back(receiver);
     *needs_more = available < length;
-    if (*needs_more) {
-        receiver->wanted = call->identity ? length - available : 0;
+    receiver->wanted = *needs_more && call->identity ? length - available : 0;
+    if (*needs_more)
         return 0;
-    }
     if (__builtin_expect(call->identity != NULL, false)) {
         receiver->start += 4 + length;
         return owner->secured(owner->context, call, (uint8_t *)message, length);

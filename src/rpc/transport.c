@@ -32,8 +32,11 @@ void rpc_transport_init(struct rpc_transport *transport, struct net_channel *cha
                                                    rpc_secure_answered, rpc_secure_verified};
 }
 
-struct rpc_transport *rpc_transport_make(struct net_channel *channel)
+struct rpc_transport *rpc_transport_of(struct net_channel *channel)
 {
+    struct rpc_transport *transport = __atomic_load_n(&channel->transport, __ATOMIC_ACQUIRE);
+    if (transport)
+        return transport;
     struct rpc_transport *made;
     while (!(made = sys_alloc(sizeof(*made)))) {
         log_error("server %s: no memory for a connection; waiting for some", channel->server->name);
@@ -41,7 +44,7 @@ struct rpc_transport *rpc_transport_make(struct net_channel *channel)
     }
     rpc_transport_init(made, channel);
     pthread_mutex_lock(&channel->server->lock);
-    struct rpc_transport *transport = channel->transport;
+    transport = channel->transport;
     if (!transport)
         __atomic_store_n(&channel->transport, made, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&channel->server->lock);
@@ -53,6 +56,24 @@ struct rpc_transport *rpc_transport_make(struct net_channel *channel)
 }
 
 /* ---- the queue and the table (all under the lock) ---- */
+
+void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call)
+{
+    call->queued = true;
+    call->next_unsent = NULL;
+    *transport->unsent_end = call;
+    transport->unsent_end = &call->next_unsent;
+}
+
+struct rpc_call *rpc_unsent_take(struct rpc_transport *transport)
+{
+    struct rpc_call *call = transport->unsent;
+    call->queued = false;
+    transport->unsent = call->next_unsent;
+    if (!transport->unsent)
+        transport->unsent_end = &transport->unsent;
+    return call;
+}
 
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call)
 {
@@ -185,9 +206,11 @@ static void call_done(struct rpc_transport *transport, struct rpc_call *call, en
         sys_futex(&call->state, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-void rpc_call_finish(struct rpc_transport *transport)
+void rpc_call_finished(struct rpc_transport *transport)
 {
     struct rpc_call *call = transport->finished;
+    if (!call)
+        return;
     transport->finished = NULL;
     transport->finished_end = &transport->finished;
     pthread_mutex_unlock(&transport->lock);
@@ -240,6 +263,14 @@ void rpc_call_answered(void *context, struct rpc_call *call)
         rpc_silence_is_over(transport, call);
     rpc_in_flight_remove(transport, call);
     call_done(transport, call, RPC_DONE);
+}
+
+/* A connection that is given up may have queued data. If no thread connects until the path works
+ * again, that data must not be sent then. */
+void rpc_connection_leave(struct rpc_transport *transport)
+{
+    if (!transport->connected && !transport->receiving && !transport->sending)
+        net_channel_reset(transport->channel);
 }
 
 /* Wakes the reader. SHUT_WR would send FIN, and the port could then be in TIME_WAIT when the new

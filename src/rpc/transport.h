@@ -14,7 +14,6 @@
 #include "stats/count.h"
 #include "rpc/receiver.h"
 #include "rpc/rpc.h"
-#include "net/pool.h"
 #include "net/tls/tls.h"
 #include "rpc/secure/secure.h"
 
@@ -108,12 +107,7 @@ struct rpc_transport {
 };
 
 /* The channel's state; makes it on first use. */
-struct rpc_transport *rpc_transport_make(struct net_channel *channel);
-static inline struct rpc_transport *rpc_transport_of(struct net_channel *channel)
-{
-    struct rpc_transport *transport = __atomic_load_n(&channel->transport, __ATOMIC_ACQUIRE);
-    return __builtin_expect(transport != NULL, true) ? transport : rpc_transport_make(channel);
-}
+struct rpc_transport *rpc_transport_of(struct net_channel *channel);
 /* Sets a new state: for one that is made, and in the child of fork(). */
 void rpc_transport_init(struct rpc_transport *transport, struct net_channel *channel);
 
@@ -132,24 +126,8 @@ static inline void rpc_outstanding_add(struct rpc_transport *transport, int coun
                           memory_order_relaxed);
 }
 
-static inline void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call)
-{
-    call->queued = true;
-    call->next_unsent = NULL;
-    *transport->unsent_end = call;
-    transport->unsent_end = &call->next_unsent;
-}
-
-static inline struct rpc_call *rpc_unsent_take(struct rpc_transport *transport)
-{
-    struct rpc_call *call = transport->unsent;
-    call->queued = false;
-    transport->unsent = call->next_unsent;
-    if (!transport->unsent)
-        transport->unsent_end = &transport->unsent;
-    return call;
-}
-
+void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call);
+struct rpc_call *rpc_unsent_take(struct rpc_transport *transport);
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call);
 /* Takes a call out of the queue, if it is there. */
 void rpc_unsent_remove(struct rpc_transport *transport, struct rpc_call *call);
@@ -199,12 +177,7 @@ void rpc_call_answered(void *transport, struct rpc_call *call);
 void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int error);
 /* Calls the `answered` functions that are due, without the lock, and wakes the threads that
  * drive. */
-void rpc_call_finish(struct rpc_transport *transport);
-static inline void rpc_call_finished(struct rpc_transport *transport)
-{
-    if (transport->finished)
-        rpc_call_finish(transport);
-}
+void rpc_call_finished(struct rpc_transport *transport);
 
 /* Gives the connection up and wakes its reader. The leader will make a new one. */
 void rpc_connection_lost(struct rpc_transport *transport);
@@ -212,14 +185,8 @@ void rpc_connection_lost(struct rpc_transport *transport);
  * brought no answer, calls go elsewhere. */
 void rpc_connection_ended(struct rpc_transport *transport, int error);
 /* For a thread that comes back from the kernel: the last such thread resets a connection that was
- * given up. That may have queued data. If no thread connects until the path works again, that data
- * must not be sent then. */
-static inline void rpc_connection_leave(struct rpc_transport *transport)
-{
-    if (__builtin_expect(!transport->connected, false) && !transport->receiving &&
-        !transport->sending)
-        net_channel_reset(transport->channel);
-}
+ * given up. */
+void rpc_connection_leave(struct rpc_transport *transport);
 /* All calls in flight go back to the head of the queue, the oldest first. `unsettled`: the server
  * may not know them again. */
 void rpc_queue_again(struct rpc_transport *transport, bool unsettled);

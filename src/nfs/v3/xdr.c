@@ -179,12 +179,8 @@ int nfs3_read_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint64_t o
                        uint32_t count)
 {
     nfs3_put_fh(w, fh);
-    uint8_t *at = xdr_put_room(w, 12);
-
-    if (at) {
-        xdr_store_u64(at, offset);
-        xdr_store_u32(at + 8, count);
-    }
+    xdr_put_u64(w, offset);
+    xdr_put_u32(w, count);
     return nfs3_put_result(w);
 }
 
@@ -239,14 +235,10 @@ int nfs3_write_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint64_t 
                         uint32_t count, enum nfs_stable stable)
 {
     nfs3_put_fh(w, fh);
-    uint8_t *at = xdr_put_room(w, 20);
-
-    if (at) {
-        xdr_store_u64(at, offset);
-        xdr_store_u32(at + 8, count);
-        xdr_store_u32(at + 12, stable);
-        xdr_store_u32(at + 16, count);
-    }
+    xdr_put_u64(w, offset);
+    xdr_put_u32(w, count);
+    xdr_put_u32(w, stable);
+    xdr_put_u32(w, count);
     return nfs3_put_result(w);
 }
 
